@@ -232,6 +232,8 @@ mod readyz;
 mod rejection;
 mod response_body;
 mod signature;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod until_lost;
 mod upload;
 

@@ -17,6 +17,9 @@ pub(crate) struct LockOptions {
     pub(crate) kind: Kind,
     /// What observers and spans are told instead of the resource.
     pub(crate) template: Option<Arc<str>>,
+    /// Whether the holder stands still from when it has the lock: no clock and no node tells it that the lock is over.
+    #[cfg(feature = "testing")]
+    pub(crate) notices_nothing: bool,
 }
 
 impl LockOptions {
@@ -35,6 +38,8 @@ impl Default for LockOptions {
             renew: true,
             kind: Kind::Write,
             template: None,
+            #[cfg(feature = "testing")]
+            notices_nothing: false,
         }
     }
 }

@@ -35,6 +35,11 @@ impl Lease {
         let requested = resource.clone();
         let resource = grant.keys.slot().map_or(resource, |slot| requested.slot(slot));
         let hold = Hold::begin(&grant.reporter, &resource, &options, grant.token, caller);
+        let term = Term::new(valid_until, options.max_hold);
+        #[cfg(feature = "testing")]
+        if options.notices_nothing {
+            term.stand_still();
+        }
         Self(Arc::new(State {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             manager,
@@ -42,7 +47,7 @@ impl Lease {
             resource,
             downgraded: AtomicBool::new(false),
             hold,
-            term: Term::new(valid_until, options.max_hold),
+            term,
             options,
             holders: AtomicUsize::new(1),
             grant,

@@ -50,6 +50,16 @@ impl Term {
         self.ends.lock().max_hold = Instant::now() + max_hold;
     }
 
+    /// Moves both ends out of sight, as for a holder that is paused right after each look at the clock.
+    #[cfg(feature = "testing")]
+    pub(super) fn stand_still(&self) {
+        const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+        let mut ends = self.ends.lock();
+        if ends.validity > self.since {
+            (ends.validity, ends.max_hold) = (self.since + FAR, self.since + FAR);
+        }
+    }
+
     /// Whether validity reaches the end of `max_hold`, so that there is nothing to renew.
     pub(super) fn is_complete(&self) -> bool {
         let ends = *self.ends.lock();

@@ -18,6 +18,8 @@ mod set_request;
 mod shutdown;
 mod stores;
 mod string_list;
+#[cfg(feature = "testing")]
+mod testing;
 mod wait;
 
 pub use self::builder::LockManagerBuilder;

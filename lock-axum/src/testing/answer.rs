@@ -1,0 +1,107 @@
+use std::any::Any;
+use std::fmt;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+/// How much of a body is read.
+const BODY_LIMIT: usize = 2 * 1024 * 1024;
+
+/// What became of a request: what a check looks at, beside the state.
+#[derive(Clone, Debug)]
+pub struct Answer(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Response {
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    },
+    /// The output of a task.
+    Output(String),
+    HungUp,
+    Panicked(String),
+}
+
+impl Answer {
+    /// The status of the response. 200 for a [task](super::Trial::tasks) that ended, 499 for a request whose client hung up, and 500 for one that panicked.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match &self.0 {
+            Kind::Response { status, .. } => *status,
+            Kind::Output(_) => StatusCode::OK,
+            Kind::HungUp => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
+            Kind::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Whether the status is 2xx: the client believes that it was done.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.status().is_success()
+    }
+
+    /// Whether the trial hung up, so that the client knows nothing.
+    #[must_use]
+    pub fn is_hung_up(&self) -> bool {
+        matches!(self.0, Kind::HungUp)
+    }
+
+    /// The headers of the response; `None` if there is none.
+    #[must_use]
+    pub fn headers(&self) -> Option<&HeaderMap> {
+        match &self.0 {
+            Kind::Response { headers, .. } => Some(headers),
+            _ => None,
+        }
+    }
+
+    /// The body of the response, up to 2 MiB; the output of a task, as `{:?}` writes it; or what a panic said.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match &self.0 {
+            Kind::Response { body, .. } => String::from_utf8_lossy(body).into_owned(),
+            Kind::Output(text) | Kind::Panicked(text) => text.clone(),
+            Kind::HungUp => String::new(),
+        }
+    }
+
+    /// Reads the body, as a client does: the request has not ended before.
+    pub(super) async fn read(response: Response) -> Self {
+        let (parts, body): (_, Body) = response.into_parts();
+        let body = axum::body::to_bytes(body, BODY_LIMIT).await.unwrap_or_default();
+        Self(Kind::Response { status: parts.status, headers: parts.headers, body })
+    }
+
+    pub(super) fn output(output: &impl fmt::Debug) -> Self {
+        Self(Kind::Output(format!("{output:?}")))
+    }
+
+    pub(super) fn hung_up() -> Self {
+        Self(Kind::HungUp)
+    }
+
+    pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
+        Self(Kind::Panicked(panic_message(panic)))
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Response { status, .. } => write!(f, "{}", status.as_u16()),
+            Kind::Output(text) => f.write_str(text),
+            Kind::HungUp => f.write_str("hung up"),
+            Kind::Panicked(message) => write!(f, "panicked: {message}"),
+        }
+    }
+}
+
+/// What a panic said.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a value that is no text".to_owned())
+}

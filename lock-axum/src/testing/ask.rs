@@ -1,0 +1,178 @@
+//! Which schedules each question has.
+
+use super::clock::Clock;
+use super::outcome::{Outcome, Tried, Unlocked};
+use super::place::Recorder;
+use super::problem::Problem;
+use super::question::Question;
+use super::run::{Plan, Ran, Runner};
+use super::schedule::{Facts, Schedule};
+use super::trial::Trial;
+
+/// How many schedules with two switches are tried for each pair of requests, the shortest first.
+const TWO_SWITCHES: usize = 24;
+
+/// Carries out all schedules of a trial.
+pub(super) async fn ask<S: Clone + Send + 'static>(trial: &Trial<S>) -> Outcome {
+    let mut outcome = Outcome::new(trial.work.iter().map(|work| work.label.clone()).collect());
+    if let Some(problem) = trial.invalid() {
+        outcome.problems.push(problem);
+        return outcome;
+    }
+    let clock = Clock::detect().await;
+    let runner = Runner { trial, clock, recorder: Recorder::new(), tasks_of_state: 0 };
+    let mut asking = Asking { runner, outcome };
+    if let Err(problem) = asking.ask_all().await {
+        asking.outcome.problems.push(problem);
+    }
+    asking.outcome
+}
+
+struct Asking<'a, S> {
+    runner: Runner<'a, S>,
+    outcome: Outcome,
+}
+
+impl<S: Clone + Send + 'static> Asking<'_, S> {
+    async fn ask_all(&mut self) -> Result<(), Problem> {
+        let steps = self.one_after_another().await?;
+        let questions = Question::ALL.into_iter().filter(|question| self.runner.trial.questions.contains(question));
+        for question in questions {
+            let of_locks = matches!(question, Question::Lost | Question::Frozen | Question::Unlocked);
+            // Without a lock, there is none to lose, and the race says all.
+            if of_locks && !self.outcome.takes_locks {
+                continue;
+            }
+            let asked = match question {
+                // The second switch finds a claim after the read: the next holder has only read when the frozen one goes on.
+                Question::Race | Question::Frozen => self.with_two_switches(question, &steps).await,
+                _ => self.at_each_step(question).await.map(drop),
+            };
+            match asked {
+                Ok(()) => {}
+                // The other questions may have an answer.
+                Err(problem @ Problem::Stuck { .. }) => self.outcome.problems.push(problem),
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(())
+    }
+
+    /// The requests one after another, each of them first once: the check has to hold. Returns how many steps each of them makes.
+    async fn one_after_another(&mut self) -> Result<Vec<usize>, Problem> {
+        let mut steps = Vec::new();
+        for first in 0..self.runner.trial.work.len() {
+            let ran = self.run(Plan { question: None, first, at: usize::MAX, second: None }).await?;
+            self.outcome.takes_locks |= ran.facts.took_locks.contains(&true);
+            if !ran.check {
+                return Err(Problem::NeverHolds { ran: ran.facts.lines });
+            }
+            steps.push(ran.facts.steps[first]);
+        }
+        Ok(steps)
+    }
+
+    /// One switch at each step of each request; and if that finds nothing, two switches, until one schedule breaks the check.
+    async fn with_two_switches(&mut self, question: Question, steps: &[usize]) -> Result<(), Problem> {
+        if self.at_each_step(question).await? {
+            return Ok(());
+        }
+        let pairs = (0..steps.len()).flat_map(|first| (0..steps.len()).map(move |second| (first, second)));
+        for (first, second) in pairs.filter(|(first, second)| first != second) {
+            let (of_first, of_second) = (steps[first].min(TWO_SWITCHES), steps[second].min(TWO_SWITCHES));
+            let mut pairs: Vec<_> =
+                (1..=of_first).flat_map(|at| (1..=of_second).map(move |other| (at, other))).collect();
+            pairs.sort_by_key(|(at, other)| at + other);
+            // While the first request is held at a step, the second one comes no further than this.
+            let mut furthest = vec![usize::MAX; of_first + 1];
+            let (mut tried, mut pairs) = (0, pairs.into_iter());
+            while tried < TWO_SWITCHES
+                && let Some((at, other)) = pairs.next()
+            {
+                if other >= furthest[at] {
+                    continue;
+                }
+                let ran = self.run(Plan { question: Some(question), first, at, second: Some((second, other)) }).await?;
+                if !ran.second_was_held {
+                    furthest[at] = other;
+                }
+                if ran.applies {
+                    tried += 1;
+                    if self.count(question, first, ran) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each request at each of its steps. Returns whether a check was false.
+    async fn at_each_step(&mut self, question: Question) -> Result<bool, Problem> {
+        let bound = self.runner.trial.max_steps;
+        let mut found = false;
+        for first in 0..self.runner.trial.work.len() {
+            for at in 1.. {
+                if at > bound {
+                    self.outcome.more_steps(first, bound);
+                    break;
+                }
+                let ran = self.run(Plan { question: Some(question), first, at, second: None }).await?;
+                let was_held = ran.was_held;
+                if ran.applies {
+                    found |= self.count(question, first, ran);
+                }
+                if !was_held {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn run(&mut self, plan: Plan) -> Result<Ran, Problem> {
+        self.outcome.runs += 1;
+        self.runner.run(plan).await
+    }
+
+    /// Counts a schedule. Returns whether the check was false.
+    fn count(&mut self, question: Question, first: usize, Ran { check, facts, .. }: Ran) -> bool {
+        self.outcome.count(question, !check);
+        if !check {
+            self.broken(question, first, facts);
+        }
+        !check
+    }
+
+    fn broken(&mut self, question: Question, first: usize, facts: Facts) {
+        let schedule = Schedule::new(question, first, facts);
+        if question == Question::Unlocked {
+            self.outcome.unlocked.get_or_insert_with(Unlocked::default).broken.push(schedule);
+        } else {
+            self.outcome.broken.push(schedule);
+        }
+    }
+}
+
+impl Outcome {
+    fn count(&mut self, question: Question, is_broken: bool) {
+        if question == Question::Unlocked {
+            self.unlocked.get_or_insert_with(Unlocked::default).schedules += 1;
+        }
+        match self.tried.iter_mut().find(|tried| tried.question == question) {
+            Some(tried) => {
+                tried.schedules += 1;
+                tried.broken += usize::from(is_broken);
+            }
+            None => self.tried.push(Tried { question, schedules: 1, broken: usize::from(is_broken) }),
+        }
+    }
+
+    /// Says once that a request was not held at all of its steps.
+    fn more_steps(&mut self, request: usize, bound: usize) {
+        let is_it = |problem: &Problem| matches!(problem, Problem::MoreSteps { request: told, .. } if *told == request);
+        if !self.problems.iter().any(is_it) {
+            self.problems.push(Problem::MoreSteps { request, bound });
+        }
+    }
+}

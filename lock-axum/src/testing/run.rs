@@ -1,0 +1,320 @@
+//! One run: a schedule carried out on fresh state, with fresh instances.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::task::yield_now;
+
+use super::answer::{Answer, panic_message};
+use super::clock::Clock;
+use super::instance::Masters;
+use super::place::Recorder;
+use super::problem::Problem;
+use super::question::Question;
+use super::request::Request;
+use super::schedule::{Facts, Told};
+use super::trial::Trial;
+
+/// After how many looks a request counts as waiting for a lock that others hold: 10 ms.
+const WAITING_LOOKS: u32 = 2;
+/// After how many looks all requests that wait for locks count as waiting for each other: 250 ms.
+const CIRCLE_LOOKS: u32 = 50;
+/// How long tasks that a request left behind are waited for when their number does not change.
+const LEFT_BEHIND: Duration = Duration::from_millis(100);
+
+/// What is to be tried.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    /// `None` for requests that run one after another.
+    pub(super) question: Option<Question>,
+    /// The request that is held.
+    pub(super) first: usize,
+    /// At which of its steps; beyond them, it has ended, and what it left behind has not.
+    pub(super) at: usize,
+    /// Another request that is held meanwhile, and at which step.
+    pub(super) second: Option<(usize, usize)>,
+}
+
+/// How a run went.
+pub(super) struct Ran {
+    /// Whether the first request was held, and not over before.
+    pub(super) was_held: bool,
+    /// Whether the second one was held at its step.
+    pub(super) second_was_held: bool,
+    /// Whether there was anything to try: a lock to lose, for example.
+    pub(super) applies: bool,
+    pub(super) check: bool,
+    pub(super) facts: Facts,
+}
+
+/// Why polling went no further.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Ended,
+    Held,
+    /// It waits for another request, or makes no step for a while.
+    Waits,
+}
+
+/// What all runs of a trial share.
+pub(super) struct Runner<'a, S> {
+    pub(super) trial: &'a Trial<S>,
+    pub(super) clock: Clock,
+    pub(super) recorder: Recorder,
+    /// How many tasks the state of a run has more than when it was made: those of connections that were opened later.
+    pub(super) tasks_of_state: usize,
+}
+
+/// One run under way.
+struct Run<'r> {
+    requests: Vec<Request>,
+    deadline: Instant,
+    clock: Clock,
+    recorder: &'r Recorder,
+    /// How many tasks there were before the first step.
+    tasks: usize,
+    told: Told,
+}
+
+impl<S: Clone + Send + 'static> Runner<'_, S> {
+    /// Carries out a plan.
+    pub(super) async fn run(&mut self, plan: Plan) -> Result<Ran, Problem> {
+        let before = alive_tasks();
+        let ran = self.run_on_fresh_state(plan).await;
+        // What the state left behind must not be taken for a part of the next run.
+        let until = Instant::now() + Duration::from_millis(20);
+        while alive_tasks() > before && Instant::now() < until {
+            self.clock.pass(0).await;
+        }
+        ran
+    }
+
+    async fn run_on_fresh_state(&mut self, plan: Plan) -> Result<Ran, Problem> {
+        let deadline = Instant::now() + self.trial.max_time;
+        let made = self.clock.limit(deadline, caught(async { (self.trial.state)().await })).await;
+        let state = match made {
+            Some(made) => made.map_err(Problem::StatePanicked)?,
+            None => return Err(Problem::StateNeverReady { limit: self.trial.max_time }),
+        };
+        let tasks = alive_tasks();
+        let masters = Masters::new();
+        let mut requests = Vec::new();
+        for (index, work) in self.trial.work.iter().enumerate() {
+            let masters = if plan.question == Some(Question::Unlocked) { &Masters::new() } else { &masters };
+            let frozen = plan.question == Some(Question::Frozen) && index == plan.first;
+            let instance = masters.instance(frozen).await.map_err(|error| Problem::NoLocks(error.to_string()))?;
+            requests.push(Request::new(
+                work.begin(self.trial.service.as_ref(), instance.locks.clone(), state.clone()),
+                instance,
+            ));
+        }
+        let told = Told::new(self.trial.work.iter().map(|work| work.label.clone()).collect());
+        // The time to prepare the state and the masters is not the requests'.
+        let deadline = Instant::now() + self.trial.max_time;
+        let (clock, recorder) = (self.clock, &self.recorder);
+        let mut run = Run { requests, deadline, clock, recorder, tasks: alive_tasks(), told };
+        let (was_held, second_was_held, applies) = run.carry_out(plan, &masters).await?;
+        let Run { requests, told, .. } = run;
+        self.settle(&requests, tasks, plan.question.is_none()).await;
+        let mut facts = told.facts(&requests, plan);
+        let answers = requests.into_iter().filter_map(|request| request.answer).collect();
+        let check = if applies { self.check(state, answers, &mut facts).await? } else { true };
+        Ok(Ran { was_held, second_was_held, applies, check, facts })
+    }
+
+    async fn check(&self, state: S, answers: Vec<Answer>, facts: &mut Facts) -> Result<bool, Problem> {
+        let Some(check) = &self.trial.check else { return Err(Problem::NoCheck) };
+        let checked = caught(async { check(state, answers).await });
+        match self.clock.limit(Instant::now() + self.trial.max_time, checked).await {
+            Some(Ok(check)) => Ok(check),
+            Some(Err(message)) => Err(Problem::CheckPanicked { message, ran: std::mem::take(&mut facts.lines) }),
+            None => Err(Problem::CheckNeverEnds { limit: self.trial.max_time }),
+        }
+    }
+
+    /// Waits for what the requests left behind: handlers that finish without their client, releases, and tasks that they spawned.
+    async fn settle(&mut self, requests: &[Request], tasks: usize, is_first: bool) {
+        let until = Instant::now() + self.trial.max_time;
+        let of_state = tasks + self.tasks_of_state;
+        let held = || requests.iter().any(|request| request.instance.holds());
+        // A frozen holder that never ends keeps its lock: it has been reported.
+        while held() && Instant::now() < until {
+            self.clock.pass(0).await;
+        }
+        for request in requests {
+            request.instance.locks.shutdown(Duration::ZERO).await;
+        }
+        // Those of connections that the state opened are only known after the first run.
+        let patience = if is_first { 5 * LEFT_BEHIND } else { LEFT_BEHIND };
+        tasks_end(self.clock, of_state, patience, until).await;
+        if is_first {
+            self.tasks_of_state = self.tasks_of_state.max(alive_tasks().saturating_sub(tasks));
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Returns whether the first request was held, whether the second was, and whether the question applied.
+    async fn carry_out(&mut self, plan: Plan, masters: &Masters) -> Result<(bool, bool, bool), Problem> {
+        let Plan { question, first, at, second } = plan;
+        let stop = self.poll(&[first], Some(at), false).await?;
+        if stop == Stop::Ended {
+            self.told.ended(first, &self.requests[first]);
+            if question.is_none() {
+                self.tasks_end().await;
+            }
+            let applies = question.is_none_or(Question::is_about_interleaving);
+            let others = applies && self.others(plan).await?;
+            return Ok((false, others, applies));
+        }
+        let request = &mut self.requests[first];
+        let holds = request.instance.holds();
+        let applies = match question {
+            Some(Question::Lost | Question::Frozen) => holds,
+            _ => true,
+        };
+        self.told.held(first, request, question);
+        if !applies {
+            request.hang_up(self.recorder);
+            return Ok((true, false, false));
+        }
+        match question {
+            Some(Question::HangUp) => request.hang_up(self.recorder),
+            Some(Question::Lost) => request.instance.lose_all(masters).await,
+            Some(Question::Frozen) => masters.expire_all(),
+            _ => {}
+        }
+        let second_was_held = self.others(plan).await?;
+        if second.is_some() {
+            // The first ends before the second goes on, unless it waits for it.
+            let stop = self.poll(&[first], None, true).await?;
+            if stop == Stop::Ended {
+                self.told.went_on(first, &self.requests[first]);
+            }
+        }
+        let running: Vec<usize> = (0..self.requests.len()).filter(|index| self.requests[*index].is_running()).collect();
+        // The one that was held first goes first.
+        let mut order: Vec<usize> = running.iter().copied().filter(|index| *index != first).collect();
+        if running.contains(&first) {
+            order.insert(0, first);
+        }
+        self.poll(&order, None, false).await?;
+        for index in order {
+            self.told.went_on(index, &self.requests[index]);
+        }
+        Ok((true, second_was_held, true))
+    }
+
+    /// The other requests run to their ends, one after another, or until they wait. Returns whether the second was held at its step.
+    async fn others(&mut self, plan: Plan) -> Result<bool, Problem> {
+        let mut second_was_held = false;
+        for index in (0..self.requests.len()).filter(|index| *index != plan.first) {
+            let at = plan.second.and_then(|(second, at)| (second == index).then_some(at));
+            match self.poll(&[index], at, plan.question.is_some()).await? {
+                Stop::Ended => {
+                    self.told.ended(index, &self.requests[index]);
+                    if plan.question.is_none() {
+                        self.tasks_end().await;
+                    }
+                }
+                Stop::Held => {
+                    second_was_held = true;
+                    self.told.held(index, &self.requests[index], plan.question);
+                }
+                Stop::Waits => self.told.waits(index, &self.requests[index]),
+            }
+        }
+        Ok(second_was_held)
+    }
+
+    /// What a request left behind ends, so that nothing of it runs beside the next one.
+    async fn tasks_end(&self) {
+        tasks_end(self.clock, self.tasks, LEFT_BEHIND, self.deadline).await;
+    }
+
+    /// Polls some requests, the earlier ones first, until all have ended; or until the first of them is at a step; or, if they may give way,
+    /// until all of them wait.
+    async fn poll(&mut self, who: &[usize], hold_at: Option<usize>, may_give_way: bool) -> Result<Stop, Problem> {
+        let mut looks = 0;
+        loop {
+            if who.iter().all(|index| !self.requests[*index].is_running()) {
+                return Ok(Stop::Ended);
+            }
+            if hold_at.is_some_and(|at| self.requests[who[0]].steps >= at) {
+                return Ok(Stop::Held);
+            }
+            if Instant::now() >= self.deadline {
+                return Err(self.never_ends(who));
+            }
+            let (requests, recorder) = (&mut self.requests, self.recorder);
+            let step = poll_fn(|cx| {
+                let stepped = who.iter().any(|index| requests[*index].poll_step(cx, recorder));
+                if stepped { Poll::Ready(()) } else { Poll::Pending }
+            });
+            tokio::select! {
+                biased;
+                () = step => {
+                    looks = 0;
+                    // Background tasks of the service and of its locks have their turn after each step.
+                    yield_now().await;
+                }
+                () = self.clock.pass(looks) => looks += 1,
+            }
+            let mut running = who.iter().map(|index| &self.requests[*index]).filter(|request| request.is_running());
+            let all_wait = running.all(|request| request.instance.waits_for_a_lock());
+            if may_give_way && (self.clock.is_idle(looks) || all_wait && looks >= WAITING_LOOKS) {
+                return Ok(Stop::Waits);
+            }
+            if !may_give_way && all_wait && looks >= CIRCLE_LOOKS && self.is_nobody_held(who) {
+                return Err(self.never_ends(who));
+            }
+        }
+    }
+
+    /// Whether all requests that run are polled.
+    fn is_nobody_held(&self, who: &[usize]) -> bool {
+        let mut running = (0..self.requests.len()).filter(|index| self.requests[*index].is_running());
+        running.all(|index| who.contains(&index))
+    }
+
+    fn never_ends(&mut self, who: &[usize]) -> Problem {
+        for index in who {
+            if self.requests[*index].is_running() {
+                self.told.stuck(*index, &self.requests[*index]);
+            }
+        }
+        Problem::Stuck { ran: self.told.lines(&self.requests) }
+    }
+}
+
+/// How many tasks the runtime has.
+fn alive_tasks() -> usize {
+    Handle::current().metrics().num_alive_tasks()
+}
+
+/// Waits until there are no more tasks than `most`; or until their number has been the same for a while.
+async fn tasks_end(clock: Clock, most: usize, patience: Duration, until: Instant) {
+    let (mut last, mut since, mut looks) = (usize::MAX, Instant::now(), 0);
+    while alive_tasks() > most && Instant::now() < until && since.elapsed() < patience {
+        let alive = alive_tasks();
+        if alive != last {
+            (last, since) = (alive, Instant::now());
+        }
+        clock.pass(looks).await;
+        looks += 1;
+    }
+}
+
+/// The output of a future, or what it said when it panicked.
+async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic_message(&*panic))),
+    })
+    .await
+}

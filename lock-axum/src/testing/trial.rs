@@ -1,0 +1,275 @@
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{Request, StatusCode};
+use lock_core::LockManager;
+use tower_service::Service;
+
+use super::answer::Answer;
+use super::ask::ask;
+use super::outcome::Outcome;
+use super::problem::Problem;
+use super::question::Question;
+use super::request::Work;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type State<S> = dyn Fn() -> BoxFuture<S> + Send + Sync;
+type Check<S> = dyn Fn(S, Vec<Answer>) -> BoxFuture<bool> + Send + Sync;
+pub(super) type Instances<S> = dyn Fn(LockManager, S, Request<Body>) -> BoxFuture<Response> + Send + Sync;
+type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
+
+/// Runs requests against a service in every order of their steps that matters, and says in which of them a check is false.
+///
+/// A request is a future that the trial polls itself. Each time it is pending is a *step*: the handler waits there for a database, another
+/// service, or a lock. Each schedule is a run of its own, with fresh state, masters in memory, and an instance of the service with its own
+/// [`LockManager`] for each request. See [`Question`] for what the schedules are.
+///
+/// # What it needs
+///
+/// - a tokio runtime with timers, of either flavor, with its clock running or paused;
+/// - real I/O may be used: a SQLite file, a PostgreSQL server. State that is kept there has to be made anew by the closure of
+///   [`new`](Self::new), under a name that no other test uses;
+/// - a service that is asked the same twice answers the same twice; otherwise schedules may be missed.
+///
+/// # What it does not see
+///
+/// - Between two awaits, code runs as one piece here, and two threads may interleave it in production: add a [`step`](super::step).
+/// - Tasks that a request spawns run when they like. The check waits for them, up to the time of a run.
+/// - While a request is polled, a subscriber of the trial receives its `tracing` events, and not that of the program.
+///
+/// # Examples
+///
+/// A handler that reads, waits, and writes. Two buyers read the same stock:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// use axum::extract::State;
+/// use axum::routing::post;
+/// use axum::Router;
+/// use lock_axum::testing::{Question, Trial, post as request};
+///
+/// async fn deduct(State(stock): State<Arc<AtomicU32>>) {
+///     let quantity = stock.load(Ordering::SeqCst);
+///     tokio::task::yield_now().await; // the payment
+///     stock.store(quantity - 1, Ordering::SeqCst);
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let outcome = Trial::new(|| async { Arc::new(AtomicU32::new(100)) })
+///     .service(|_locks, stock| Router::new().route("/deduct", post(deduct)).with_state(stock))
+///     .request(|| request("/deduct"))
+///     .request(|| request("/deduct"))
+///     .check(|stock, _answers| async move { stock.load(Ordering::SeqCst) == 98 })
+///     .run()
+///     .await;
+/// assert_eq!(outcome.broken[0].question, Question::Race);
+/// println!("{outcome}");
+/// # }
+/// ```
+#[must_use = "nothing is tried before run"]
+pub struct Trial<S> {
+    pub(super) state: Box<State<S>>,
+    pub(super) service: Option<Arc<Instances<S>>>,
+    pub(super) work: Vec<Tried<S>>,
+    pub(super) check: Option<Box<Check<S>>>,
+    pub(super) questions: Vec<Question>,
+    pub(super) max_steps: usize,
+    pub(super) max_time: Duration,
+}
+
+/// A request, or a task.
+pub(super) struct Tried<S> {
+    pub(super) label: String,
+    kind: Kind<S>,
+}
+
+enum Kind<S> {
+    Request(Box<dyn Fn() -> Request<Body> + Send + Sync>),
+    Task(Arc<Task<S>>),
+}
+
+impl<S: Clone + Send + 'static> Trial<S> {
+    /// A trial of what instances share: a pool of connections, a path, a store in memory. `state` makes it anew for each run; each
+    /// instance gets a clone.
+    pub fn new<F, Fut>(state: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = S> + Send + 'static,
+    {
+        Self {
+            state: Box::new(move || Box::pin(state())),
+            service: None,
+            work: Vec::new(),
+            check: None,
+            questions: Question::ALL.to_vec(),
+            max_steps: 64,
+            max_time: Duration::from_secs(2),
+        }
+    }
+
+    /// Makes one instance of the service, as the program does at its start: a `Router`, or any `Service<Request<Body>>`.
+    pub fn service<F, Svc, R>(mut self, instance: F) -> Self
+    where
+        F: Fn(LockManager, S) -> Svc + Send + Sync + 'static,
+        Svc: Service<Request<Body>, Response = R> + Send + 'static,
+        Svc::Future: Send,
+        Svc::Error: fmt::Display + Send,
+        R: IntoResponse + Send,
+    {
+        let instance = Arc::new(instance);
+        self.service = Some(Arc::new(move |locks, state, request| {
+            let instance = Arc::clone(&instance);
+            Box::pin(async move {
+                let mut service = instance(locks, state);
+                let answered = match poll_fn(|cx| service.poll_ready(cx)).await {
+                    Ok(()) => service.call(request).await,
+                    Err(error) => Err(error),
+                };
+                match answered {
+                    Ok(response) => response.into_response(),
+                    Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+                }
+            })
+        }));
+        self
+    }
+
+    /// Adds a request. Two of the same are two clients, or one that repeats itself.
+    ///
+    /// # Panics
+    ///
+    /// If `request` does.
+    pub fn request(mut self, request: impl Fn() -> Request<Body> + Send + Sync + 'static) -> Self {
+        let example = request();
+        let label = format!("{} {}", example.method(), example.uri());
+        self.work.push(Tried { label, kind: Kind::Request(Box::new(request)) });
+        self
+    }
+
+    /// Adds so many futures that are no handlers: jobs, consumers of messages. Each gets a manager of its own and a clone of the state.
+    pub fn tasks<F, Fut>(mut self, count: usize, task: F) -> Self
+    where
+        F: Fn(LockManager, S) -> Fut + Send + Sync + 'static,
+        Fut: Future + Send + 'static,
+        Fut::Output: fmt::Debug,
+    {
+        let task = Arc::new(task);
+        let task: Arc<Task<S>> = Arc::new(move |locks, state| {
+            let work = task(locks, state);
+            Box::pin(async move { Answer::output(&work.await) })
+        });
+        let tasks = (0..count).map(|_| Tried { label: "task".to_owned(), kind: Kind::Task(Arc::clone(&task)) });
+        self.work.extend(tasks);
+        self
+    }
+
+    /// What has to be true when all requests have ended, in whatever order they ran. `answers` are in the order of the requests.
+    pub fn check<F, Fut>(mut self, check: F) -> Self
+    where
+        F: Fn(S, Vec<Answer>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = bool> + Send + 'static,
+    {
+        self.check = Some(Box::new(move |state, answers| Box::pin(check(state, answers))));
+        self
+    }
+
+    /// Asks only some questions. Defaults to all.
+    pub fn only(mut self, questions: impl IntoIterator<Item = Question>) -> Self {
+        self.questions = questions.into_iter().collect();
+        self
+    }
+
+    /// At how many of its steps a request is held, from 1 to 4096. Defaults to 64.
+    pub fn max_steps(mut self, steps: usize) -> Self {
+        self.max_steps = steps;
+        self
+    }
+
+    /// How long one run may take, from 100 ms to a minute of real time. Defaults to 2 s.
+    pub fn max_time(mut self, time: Duration) -> Self {
+        self.max_time = time;
+        self
+    }
+
+    /// Carries out all schedules. What could not be tried is in the [outcome](Outcome), too.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the requests of the present run are dropped with it, and nothing else is tried.
+    pub async fn run(self) -> Outcome {
+        ask(&self).await
+    }
+
+    /// What is wrong with the settings.
+    pub(super) fn invalid(&self) -> Option<Problem> {
+        let needs_others = self.questions.iter().any(|question| *question != Question::HangUp);
+        let is_request = |tried: &Tried<S>| matches!(tried.kind, Kind::Request(_));
+        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(60));
+        let out_of_range = |field, value, least, most| Some(Problem::OutOfRange { field, value, least, most });
+        match self {
+            _ if self.work.is_empty() => Some(Problem::NoRequest),
+            _ if self.service.is_none() && self.work.iter().any(is_request) => Some(Problem::NoService),
+            _ if self.check.is_none() => Some(Problem::NoCheck),
+            _ if self.work.len() == 1 && needs_others => Some(Problem::OneRequest),
+            _ if self.work.len() > 8 => {
+                out_of_range("requests", self.work.len().to_string(), "1".to_owned(), "8".to_owned())
+            }
+            _ if !(1..=4096).contains(&self.max_steps) => {
+                out_of_range("max_steps", self.max_steps.to_string(), "1".to_owned(), "4096".to_owned())
+            }
+            _ if !(shortest..=longest).contains(&self.max_time) => {
+                let text = |time: Duration| format!("{time:?}");
+                out_of_range("max_time", text(self.max_time), text(shortest), text(longest))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<S: Send + 'static> Tried<S> {
+    /// The future that the trial polls.
+    pub(super) fn begin(&self, service: Option<&Arc<Instances<S>>>, locks: LockManager, state: S) -> Work {
+        match (&self.kind, service) {
+            (Kind::Request(request), Some(service)) => {
+                let (service, request) = (Arc::clone(service), request());
+                Box::pin(async move { Answer::read(service(locks, state, request).await).await })
+            }
+            (Kind::Task(task), _) => {
+                let task = Arc::clone(task);
+                // Called when it is polled: it may panic.
+                Box::pin(async move { task(locks, state).await })
+            }
+            (Kind::Request(_), None) => Box::pin(async { Answer::hung_up() }),
+        }
+    }
+}
+
+/// A POST without a body, for [`Trial::request`].
+///
+/// # Panics
+///
+/// If `path` is no valid URI.
+#[must_use]
+#[expect(clippy::expect_used, reason = "documented: it is a literal in a test")]
+pub fn post(path: impl AsRef<str>) -> Request<Body> {
+    Request::post(path.as_ref()).body(Body::empty()).expect("the path is a valid URI")
+}
+
+/// A GET, for [`Trial::request`].
+///
+/// # Panics
+///
+/// If `path` is no valid URI.
+#[must_use]
+#[expect(clippy::expect_used, reason = "documented: it is a literal in a test")]
+pub fn get(path: impl AsRef<str>) -> Request<Body> {
+    Request::get(path.as_ref()).body(Body::empty()).expect("the path is a valid URI")
+}

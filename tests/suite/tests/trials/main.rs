@@ -1,0 +1,6 @@
+//! Trials of handlers: what they find, what they leave alone, and what they say.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
+
+mod mutants;
+mod stores;
