@@ -57,6 +57,12 @@ pub(crate) fn split_slot(name: &str) -> Option<(&str, u32)> {
     (name == slot_name(resource, number)).then_some((resource, number))
 }
 
+/// The 64-bit FNV-1a hash (Fowler, Noll, Vo; draft-eastlake-fnv).
+pub(crate) fn hash(name: &str) -> u64 {
+    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
 /// Checks a key prefix by the rules for resource names, except that it may be empty.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidName> {
     check(prefix, 0)

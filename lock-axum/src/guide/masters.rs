@@ -5,7 +5,7 @@
 //! Run three or five servers, usually Redis 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
 //! refused. One works, too, for development or where a restart may stop all locks for a while: it survives no failure.
 //!
-//! They must be *independent*: no replica of each other, no cluster, no proxy that spreads commands over servers. A
+//! They must be *independent*: no replica of each other, no servers of one cluster, no proxy that spreads commands over servers. A
 //! majority has to be up: two of three, three of five. A client waits only for the fastest majority, so it hardly notices a
 //! minority that is dead, hung or slow.
 //!
@@ -16,7 +16,8 @@
 //! | nothing yet | three small servers, [`redis`](crate::LockManagerBuilder::redis) | three servers |
 //! | one Redis | `redis` with one URL | a restart stops all locks for a quarantine |
 //! | a master with replicas and Sentinel | [`sentinel`](crate::LockManagerBuilder::sentinel), perhaps with [`replicated`](crate::LockManagerBuilder::replicated) | a failover stops all locks for a quarantine; two holders in a split brain |
-//! | a Redis Cluster | small servers beside it: a cluster is refused | three servers |
+//! | a Redis Cluster | [`redis_cluster`](crate::LockManagerBuilder::redis_cluster) with [`shards`](crate::LockManagerBuilder::shards) | a failover, or a slot that moves, stops the shards on it for a quarantine; two holders in a split brain |
+//! | three clusters | `redis_cluster` with all of them, as a set of three | what three servers cost; one may be away |
 //! | PostgreSQL | [`postgres`](super::postgresql), one database or three servers | slower; a crash stops all locks for a quarantine, if there is one |
 //! | ZooKeeper | [`zookeeper`](super::zookeeper) | slower; locks live as long as sessions, readers exclude each other |
 //! | another store | [a node of your own](crate::node::writing) | you write it |
@@ -29,7 +30,7 @@
 //! |---|---|---|
 //! | `maxmemory-policy` | `noeviction` | refused: evicted keys are locks that end early |
 //! | `min-replicas-to-write` | 0 | grants no locks while replicas are missing |
-//! | `cluster-enabled` | `no` | refused |
+//! | `cluster-enabled` | `no`, unless it is named with `redis_cluster` | refused |
 //! | `appendonly`, `save` | as you like | a master that restarts sits out a quarantine in any case |
 //!
 //! The quarantine is `max_ttl` and a margin, 61.2 seconds by default. It ends when every lock that the master may have

@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{Answers, Member, MemberState, NodeSet};
-use crate::error::NodeError;
+use crate::error::{NodeError, is_elsewhere};
 use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockNode, NodeFuture, SetId};
 use crate::observer::Reporter;
@@ -29,6 +29,8 @@ pub(crate) struct Cluster {
     pub(crate) keyspace: Arc<Keyspace>,
     /// Who the members are, as far as this manager knows.
     membership: Mutex<Membership>,
+    /// The first shard, unless this is it: no set is formed here before one is there. See [`may_form`](Self::may_form).
+    first_shard: Option<Arc<Self>>,
     /// Notified when there may be something to do about the membership.
     pub(super) changed: Notify,
     /// Notified when the states of nodes were set.
@@ -67,6 +69,7 @@ impl Cluster {
             members: nodes.into_iter().enumerate().map(|(index, node)| Member::new(index, node, &reporter)).collect(),
             keyspace: Arc::new(keyspace),
             membership,
+            first_shard: None,
             changed: Notify::new(),
             published: Notify::new(),
             noted: Mutex::default(),
@@ -77,6 +80,25 @@ impl Cluster {
             reporter,
             stop,
             began: Mutex::new(None),
+        }
+    }
+
+    /// The cluster of another shard than this first one.
+    pub(crate) fn behind(self, first_shard: &Arc<Self>) -> Self {
+        Self { first_shard: Some(Arc::clone(first_shard)), ..self }
+    }
+
+    /// Whether a set may be formed here if there is none. All clients have the first shard, however many they count: so the set there
+    /// says whether they count the same, and those that do not find no other one to form.
+    pub(super) fn may_form(&self) -> bool {
+        self.first_shard.as_ref().is_none_or(|first| first.membership().is_of_same_shards())
+    }
+
+    /// Resolves when a set may be formed here; never if it may be already.
+    pub(super) async fn forming_allowed(&self) {
+        match &self.first_shard {
+            Some(first) if !self.may_form() => first.published_until(|| self.may_form()).await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -185,8 +207,10 @@ impl Cluster {
                 | NodeError::Unreachable { .. }
                 | NodeError::ConnectionLost { .. },
             ) => true,
-            // It became a replica. An inspection changes nothing about other errors of a server.
-            (MemberState::Admitted { .. }, NodeError::Rejected { code, .. }) => code == "READONLY",
+            // It became a replica, or has the keys no more. An inspection changes nothing about other errors of a server.
+            (MemberState::Admitted { .. }, NodeError::Rejected { code, .. }) => {
+                code == "READONLY" || is_elsewhere(code)
+            }
             // The connection gives up a node that hangs; the other states are known and being dealt with.
             _ => false,
         };

@@ -170,6 +170,7 @@ impl Cluster {
                 biased;
                 Some(node) = running.next() => busy.remove(node),
                 () = self.changed.notified() => {}
+                () = self.forming_allowed() => {}
                 () = sleep_until(again_at) => {}
             }
         }
@@ -185,7 +186,11 @@ impl Cluster {
     fn next_steps(&self) -> (Vec<MembershipStep>, Instant) {
         let (now, clock) = (self.now(), self.clock());
         let mut membership = self.membership();
-        let steps = membership.steps(now, clock, &mut || self.random.number());
+        let may_act = membership.roster().is_some() || self.may_form();
+        let steps = match may_act {
+            true => membership.steps(now, clock, &mut || self.random.number()),
+            false => Vec::new(),
+        };
         let pause = membership.proposes_at().checked_sub(now).filter(|pause| !pause.is_zero());
         (steps, Instant::now() + pause.unwrap_or(CHECK_INTERVAL))
     }

@@ -9,7 +9,7 @@ use super::credential::{Claims, Credential};
 use super::error::AdoptError;
 use super::prove::{Proof, prove};
 use crate::cluster::Cluster;
-use crate::engine::{Engine, Grant};
+use crate::engine::{Background, Engine, Grant};
 use crate::error::LossReason;
 use crate::lease::{Lease, LeaseRegistry, LockGuard, SharedGrant};
 use crate::limits::MAX_HOLD;
@@ -71,7 +71,9 @@ impl Deref for AdoptedLease {
 /// Who adopts a delegation.
 pub(crate) struct Adopter<'a> {
     pub(crate) manager: u64,
-    pub(crate) engine: &'a Arc<Engine>,
+    /// The engine of the shard that has the lock on a resource.
+    pub(crate) engine: &'a (dyn Fn(&str) -> &'a Arc<Engine> + Send + Sync),
+    pub(crate) background: &'a Background,
     pub(crate) registry: &'a Arc<LeaseRegistry>,
     pub(crate) audience: Option<&'a str>,
     /// The manager's defaults for locks.
@@ -84,7 +86,8 @@ impl Adopter<'_> {
         let credential = Credential::parse(text).ok_or(AdoptError::Malformed)?;
         let claims = &credential.claims;
         let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
-        let (engine, cluster) = (self.engine, &self.engine.cluster);
+        let engine = (self.engine)(resource.as_str());
+        let cluster = &engine.cluster;
         let keys = cluster.keyspace.keys(&resource);
         if !claims.kind.allows_slot(keys.slot()) {
             return Err(AdoptError::Malformed);
@@ -93,9 +96,9 @@ impl Adopter<'_> {
             return Err(AdoptError::OtherAudience { theirs, ours: self.audience.map(ToOwned::to_owned) });
         }
         // A shutdown waits until it is decided.
-        let _in_progress = engine.tracker.token();
+        let _in_progress = self.background.tracker.token();
         self.check_open(claims)?;
-        engine.home.start();
+        self.background.home.start();
         cluster.first_contact().await;
         let ours = cluster.membership().roster().map(|roster| roster.set);
         if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
@@ -129,7 +132,7 @@ impl Adopter<'_> {
 
     fn check_open(&self, claims: &Claims) -> Result<(), AdoptError> {
         let closed = || AdoptError::ShuttingDown { resource: claims.resource.clone() };
-        if self.engine.closing.is_cancelled() { Err(closed()) } else { Ok(()) }
+        if self.background.closing.is_cancelled() { Err(closed()) } else { Ok(()) }
     }
 }
 

@@ -180,7 +180,7 @@ impl<'a> Attempt<'a> {
         loop {
             let step = tokio::select! {
                 biased;
-                Some(reply) = self.acquires.next_or_late(&self.engine.closing, || {
+                Some(reply) = self.acquires.next_or_late(&self.engine.background.closing, || {
                     late_until(self.engine, self.wanted, self.record.grant().sent())
                 }) => self.count(reply),
                 // The others may hang: there is no need to wait for them.
@@ -223,7 +223,7 @@ impl<'a> Attempt<'a> {
             step = tokio::select! {
                 biased;
                 Some(reply) = self.acquires.next() => self.count(reply),
-                Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.closing, || {
+                Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.background.closing, || {
                     late_until(self.engine, self.wanted, self.record.grant().sent())
                 }) => {
                     self.notice_roster(reply.as_ref().err());

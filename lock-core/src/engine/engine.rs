@@ -3,75 +3,40 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
 
 use super::line::{AttemptKind, AttemptLines, AttemptPlace};
-use super::{FailedAttempt, Home};
+use super::{Background, FailedAttempt};
 use crate::cluster::Cluster;
-use crate::node::{Keyspace, LockNode};
-use crate::observer::Reporter;
-use crate::quorum::MembershipConfig;
 use crate::random::Random;
 
-/// What all locks of a manager share: the cluster, the randomness, and the background work.
+/// What all locks of one shard share: the cluster, the randomness, and the background work of the manager.
 pub(crate) struct Engine {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) random: Arc<Random>,
-    /// The work that goes on without a caller, such as releases. A shutdown waits for it.
-    pub(crate) tracker: TaskTracker,
-    /// Cancelled when releases must not be retried any more: the manager was shut down.
-    pub(crate) finished: CancellationToken,
-    /// Cancelled when the manager was closed: nobody waits for a lock any more.
-    pub(crate) closing: CancellationToken,
+    pub(crate) background: Background,
     pub(super) lines: AttemptLines,
-    /// Where the background work runs.
-    pub(crate) home: Arc<Home>,
     node_timeout: Option<Duration>,
-    /// Cancels [`Cluster::stop`] when the engine is dropped without a shutdown.
-    _stop: DropGuard,
 }
 
 impl Engine {
-    pub(crate) fn new(
-        nodes: Vec<Arc<dyn LockNode>>,
-        keyspace: Keyspace,
-        config: MembershipConfig,
-        node_timeout: Option<Duration>,
-        random: Random,
-        reporter: Arc<Reporter>,
-    ) -> Self {
-        let (random, stop) = (Arc::new(random), CancellationToken::new());
-        let cluster = Cluster::new(nodes, keyspace, config, Arc::clone(&random), reporter, stop.clone());
-        let cluster = Arc::new(cluster);
-        let home = Arc::new(Home::new(Arc::clone(&cluster), stop.clone()));
-        home.add({
-            let cluster = Arc::clone(&cluster);
-            move || Arc::clone(&cluster).maintain()
-        });
+    /// An engine over a cluster, whose nodes are kept up to date in the background.
+    pub(crate) fn new(cluster: Arc<Cluster>, background: &Background, node_timeout: Option<Duration>) -> Self {
+        background.home.keep(&cluster);
+        let random = Arc::clone(&cluster.random);
         Self {
             lines: AttemptLines::new(&cluster, &random),
             cluster,
             random,
-            tracker: TaskTracker::new(),
-            finished: CancellationToken::new(),
-            closing: CancellationToken::new(),
-            home,
+            background: background.clone(),
             node_timeout,
-            _stop: stop.drop_guard(),
         }
-    }
-
-    /// Cancelled when the engine is dropped, or its manager was shut down.
-    pub(crate) fn stopped(&self) -> CancellationToken {
-        self.cluster.stop.clone()
     }
 
     /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, because a guard may be dropped
     /// anywhere, on the home. Does nothing if the manager never was used.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = Handle::try_current().ok().or_else(|| self.home.runtime()) {
-            self.tracker.spawn_on(work, &runtime);
+        if let Some(runtime) = Handle::try_current().ok().or_else(|| self.background.home.runtime()) {
+            self.background.tracker.spawn_on(work, &runtime);
         }
     }
 
@@ -86,9 +51,8 @@ impl Engine {
         self.lines.enter(kind, until, self.configured_timeout(ttl)).await
     }
 
-    /// Ends the wait of everybody who wants a lock, and lets nobody in any more.
+    /// Lets nobody in any more who wants a lock. The manager was closed.
     pub(crate) fn close(&self) {
-        self.closing.cancel();
         self.lines.close();
     }
 

@@ -46,7 +46,7 @@ impl Grant {
         nodes: NodeSet,
         position: QueuePosition,
     ) -> Self {
-        let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.tracker.token());
+        let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.background.tracker.token());
         let (owner, sent) = (engine.random.owner(), Instant::now());
         Self {
             engine,

@@ -27,7 +27,8 @@ const END_GRACE: Duration = Duration::from_millis(100);
 pub(crate) struct Home {
     /// Tells homes apart.
     pub(super) id: u64,
-    cluster: Arc<Cluster>,
+    /// Whose connections are its.
+    clusters: Mutex<Vec<Arc<Cluster>>>,
     pub(super) stop: CancellationToken,
     /// What to start on a new home.
     works: Mutex<Vec<Box<Work>>>,
@@ -57,12 +58,12 @@ struct State {
 }
 
 impl Home {
-    pub(super) fn new(cluster: Arc<Cluster>, stop: CancellationToken) -> Self {
+    pub(super) fn new(stop: CancellationToken) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            cluster,
+            clusters: Mutex::default(),
             stop,
             works: Mutex::default(),
             state: Mutex::default(),
@@ -72,6 +73,18 @@ impl Home {
             asked: Notify::new(),
             answers: AtomicU64::new(0),
         }
+    }
+
+    /// Keeps the nodes of a cluster up to date from now on. It is stopped by the same token.
+    pub(super) fn keep(&self, cluster: &Arc<Cluster>) {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(cluster));
+        let cluster = Arc::clone(cluster);
+        self.add(move || Arc::clone(&cluster).maintain());
+    }
+
+    fn each_cluster(&self, with: impl Fn(&Cluster)) {
+        let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        clusters.iter().for_each(|cluster| with(cluster));
     }
 
     /// Adds background work, which is started on every new home. It must end when the engine is dropped.
@@ -111,7 +124,7 @@ impl Home {
         self.is_vacant.store(false, Ordering::Release);
         // In this order: nothing is sent over an old connection when there is a new one, even if the old home runs again.
         before.iter().for_each(Task::end);
-        self.cluster.begin();
+        self.each_cluster(Cluster::begin);
         let mut tasks = vec![Task::spawn_on(runtime, Occupied { home: Arc::clone(self), tenure }.answer())];
         for work in &*self.works.lock().unwrap_or_else(PoisonError::into_inner) {
             tasks.push(Task::spawn_on(runtime, work()));
@@ -129,11 +142,11 @@ impl Home {
             take(&mut self.lock().tasks)
         };
         tasks.iter().for_each(Task::end);
-        self.cluster.end();
+        self.each_cluster(Cluster::end);
         self.changed.notify_waiters();
         _ = timeout(END_GRACE, join_all(tasks.iter().map(Task::gone))).await;
         // A task that was being polled when it was ended may have opened a connection with that poll.
-        self.cluster.end();
+        self.each_cluster(Cluster::end);
     }
 
     /// How often the work has moved, and where it is.

@@ -9,6 +9,7 @@
 
 mod attempt;
 mod attempt_record;
+mod background;
 mod engine;
 mod failed_attempt;
 mod grant;
@@ -22,6 +23,7 @@ mod slots;
 mod watcher;
 
 pub(crate) use self::attempt::Wanted;
+pub(crate) use self::background::Background;
 pub(crate) use self::engine::Engine;
 pub(crate) use self::failed_attempt::{FailedAttempt, QueueReport};
 pub(crate) use self::grant::Grant;

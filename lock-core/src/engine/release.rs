@@ -96,7 +96,7 @@ impl Release {
             verdict,
             failed: Vec::new(),
             in_background: false,
-            tracked: Some(engine.tracker.token()),
+            tracked: Some(engine.background.tracker.token()),
         }
     }
 
@@ -177,7 +177,7 @@ impl Release {
 
     /// Completes the release, unless the manager ends before.
     async fn finish(mut self) {
-        let finished = self.engine.finished.clone();
+        let finished = self.engine.background.finished.clone();
         tokio::select! {
             biased;
             () = self.complete() => {}

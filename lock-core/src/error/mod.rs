@@ -7,6 +7,6 @@ mod not_member;
 
 pub(crate) use self::lock::list;
 pub use self::lock::{LockError, LossReason, NodeVote, Vote};
-pub(crate) use self::node::list_problems;
 pub use self::node::{NodeError, Refusal};
+pub(crate) use self::node::{is_elsewhere, list_problems};
 pub use self::not_member::NotMember;

@@ -87,10 +87,15 @@ impl NodeError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut | Self::HeldUp { .. } | Self::ConnectionLost { .. } => true,
-            Self::Rejected { code, .. } => code == "LOADING",
+            Self::Rejected { code, .. } => code == "LOADING" || is_elsewhere(code),
             _ => false,
         }
     }
+}
+
+/// Whether a server of a cluster replied with this code because the slot is on another server, or nobody has it for the moment.
+pub(crate) fn is_elsewhere(code: &str) -> bool {
+    matches!(code, "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN")
 }
 
 /// Nodes and what is wrong with each.
@@ -123,11 +128,25 @@ pub enum Refusal {
         /// The other address.
         other: String,
     },
-    /// It is part of a Redis Cluster, where one script cannot use the keys of a lock and of the node.
+    /// It is a server of its own, where one of a Redis Cluster was expected.
+    #[error("{server} is not in cluster mode; name it with redis([...])")]
+    NotCluster {
+        /// Its address.
+        server: String,
+    },
+    /// Two seeds of one cluster belong to different clusters.
     #[error(
-        "it is in cluster mode: {detail}; a lock's keys are in different slots, so name servers with cluster-enabled no, which may \
-         be small ones beside the cluster"
+        "{seed} and {other} belong to different clusters; name the servers of one cluster in each string: \
+         redis_cluster([\"redis://a1,a2\", \"redis://b1,b2\", \"redis://c1,c2\"])"
     )]
+    OtherCluster {
+        /// One of them.
+        seed: String,
+        /// The other one.
+        other: String,
+    },
+    /// It is part of a Redis Cluster, where one script cannot use the keys of a lock and of the node.
+    #[error("it is in cluster mode: {detail}; name its cluster with redis_cluster([...])")]
     ClusterMode {
         /// The server's message.
         detail: String,
@@ -191,6 +210,9 @@ fn remedy(code: &str, detail: &str) -> &'static str {
         "MISCONF" => "; see the log of the server: its disk may be full",
         "READONLY" => "; it became a replica: name the address of a master",
         "LOADING" => "; it is used when it has loaded its data",
+        "MOVED" | "ASK" => "; its slot is on another server of the cluster, which is looked for",
+        "TRYAGAIN" => "; its slot is being moved to another server of the cluster",
+        "CLUSTERDOWN" => "; the cluster is without a majority of its masters, or without one for the slot",
         "BUSY" => "; another script keeps it busy: end that with SCRIPT KILL",
         "55P03" => {
             "; another session has locked a table or a row of the schema locks: find it with pg_blocking_pids, and end it"
@@ -216,6 +238,9 @@ mod tests {
             ("READONLY", "address of a master"),
             ("LOADING", "loaded"),
             ("BUSY", "SCRIPT KILL"),
+            ("MOVED", "looked for"),
+            ("TRYAGAIN", "being moved"),
+            ("CLUSTERDOWN", "majority of its masters"),
             ("WRONGTYPE", "another prefix"),
             ("55P03", "pg_blocking_pids"),
         ] {

@@ -94,12 +94,13 @@ fn lose(registry: &LeaseRegistry, lease: &Lease) {
 /// Whether the nodes still have the lock for a lease that was taken a while ago, and that its holder gets only now. Asks them, unless
 /// their word is still good; and again if it was too old when it came. Nodes that are always that slow are believed in the end. Ends the
 /// lease if they lost it.
-pub(crate) async fn is_still_held(engine: &Arc<Engine>, registry: &LeaseRegistry, lease: &Lease) -> bool {
+pub(crate) async fn is_still_held(registry: &LeaseRegistry, lease: &Lease) -> bool {
+    let Some(engine) = lease.engine() else { return false };
     for _ in 0..MAX_QUESTIONS {
         if lease.0.grant.sent().is_some_and(|word| word_is_good(word.elapsed())) {
             return true;
         }
-        match Extension::of_lease(engine, lease, extend(&lease.0.grant)).verdict().await {
+        match Extension::of_lease(&engine, lease, extend(&lease.0.grant)).verdict().await {
             // Not `true` yet: if the answer took longer than a word is good for, somebody may have been let in meanwhile.
             Verdict::Held => {}
             Verdict::Lost => {

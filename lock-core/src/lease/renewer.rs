@@ -1,4 +1,4 @@
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, sleep_until};
@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::LeaseRegistry;
 use super::renew::renew;
-use crate::engine::Engine;
 
 /// How many renewals are in progress at once, and how many of them wait for a slow node after their verdict. Further renewals
 /// that are due wait for room, which there is as soon as a majority has replied. Without a bound, leases that are due at the
@@ -15,7 +14,7 @@ const MAX_RENEWALS: usize = 1024;
 
 /// Renews each lease of a manager at a third of its time to live, until `max_hold`, and ends it when its validity is over. This
 /// is one task for all leases, which sleeps until the first of them is due.
-pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistry>, stop: CancellationToken) {
+pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: CancellationToken) {
     // The renewer before this one may have been dropped in the middle of a renewal, together with its runtime.
     registry.take_over();
     let (mut renewals, mut stragglers) = (FuturesUnordered::new(), FuturesUnordered::new());
@@ -31,8 +30,8 @@ pub(crate) async fn run_renewer(engine: Weak<Engine>, registry: Arc<LeaseRegistr
                 continue;
             }
             if lease.renews() && lease.renewal_is_due() {
-                // A weak reference, so that this task keeps no manager alive. A held lock does, through its grant.
-                let Some(engine) = engine.upgrade() else { return };
+                // Without a grant, it is being released.
+                let Some(engine) = lease.engine() else { continue };
                 renewals.push(renew(engine, Arc::clone(&registry), lease));
             } else {
                 registry.reschedule(&lease, lease.due());

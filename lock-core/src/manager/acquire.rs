@@ -7,9 +7,9 @@ use tracing::Instrument as _;
 use super::caller::Caller;
 use super::check::check_options;
 use super::manager::Inner;
-use crate::cluster::Member;
+use super::shards::Shard;
 use crate::engine::{AttemptKind, FailedAttempt, Grant};
-use crate::error::{LockError, NodeVote, Vote};
+use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Lease, LockGuard, ReadShare, SharedGrant};
 use crate::limits::InvalidPermits;
@@ -18,16 +18,27 @@ use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
 use crate::resource::Resource;
-use crate::waiting::{LastAttempt, LocalHold, NotEntered};
+use crate::waiting::{LocalHold, NotEntered};
 
 /// How long it takes at least to answer that there is no quorum, with jitter. Nothing may have been sent for it, and callers that
 /// try again at once would leave no processor time for reconnecting to the nodes.
 const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 
 impl Inner {
+    /// A caller that wants the lock on a resource, in whose shard it is.
+    pub(super) fn caller<'a>(
+        &'a self,
+        resource: &'a str,
+        options: &'a LockOptions,
+        started: Instant,
+        acquiring: &'a Acquiring<'a>,
+    ) -> Caller<'a> {
+        Caller { resource, options, shard: self.shards.of(resource), started, leases: &self.leases, acquiring }
+    }
+
     /// Takes the lock on a resource.
     pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
-        let acquiring = Acquiring::begin(&self.engine.cluster.reporter, resource, options);
+        let acquiring = Acquiring::begin(self.reporter(), resource, options);
         let taken = self.take(resource, options, &acquiring).instrument(acquiring.span().clone()).await;
         acquiring.end(taken.as_ref().err());
         taken
@@ -39,7 +50,7 @@ impl Inner {
         options: &LockOptions,
         acquiring: &Acquiring<'_>,
     ) -> Result<LockGuard, LockError> {
-        let caller = Caller { resource, options, started: Instant::now(), leases: &self.leases, acquiring };
+        let caller = self.caller(resource, options, Instant::now(), acquiring);
         let parsed = self.check(&caller)?;
         // Before everything else: the task holds this lock, so to wait for it would be to wait for itself.
         if let Some(lease) = Lease::in_scope(self.id, &parsed, options.kind) {
@@ -48,18 +59,19 @@ impl Inner {
         self.warn_if_out_of_order(&parsed, options);
 
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
-        let _in_progress = self.engine.tracker.token();
+        let _in_progress = self.background.tracker.token();
         self.check_open(&caller)?;
-        self.engine.home.start();
+        self.background.home.start();
+        let Shard { engine, turns } = caller.shard;
         // An attempt right after the start would find no node that votes, and be answered as an outage.
-        self.engine.cluster.first_contact().await;
-        let keys = self.turns.first_keys(&parsed, options.kind);
+        engine.cluster.first_contact().await;
+        let keys = turns.first_keys(&parsed, options.kind);
         // In the order of what it costs: nothing, one attempt, a place in the queue.
         let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
             Taken::Share(share)
         } else if options.wait.is_zero() {
             let grant = self.try_once(keys, &caller).await?;
-            let slot = self.turns.hold_slot(grant.keys());
+            let slot = turns.hold_slot(grant.keys());
             Taken::Grant(grant, slot)
         } else {
             self.wait_for(&keys, &caller).await?
@@ -92,7 +104,7 @@ impl Inner {
         if let Some(held) = Lease::in_scope_after(self.id, resource)
             && !self.warned_of_order.swap(true, Ordering::Relaxed)
         {
-            let reporter = &self.engine.cluster.reporter;
+            let reporter = self.reporter();
             log_event!(warn: "lock.nested_out_of_order",
                 resource = reporter.shown(resource.as_str()), held = reporter.shown(held.resource()),
                 "a lock is acquired inside the scope of one whose name comes after it: callers that nest the two in opposite \
@@ -131,24 +143,24 @@ impl Inner {
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
     async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
         // In an outage that lasts, the nodes are not asked.
-        let may_ask = caller.options.kind == Kind::Read && !self.engine.outage_lasts();
-        if !may_ask || self.turns.callers_before(keys).is_some() {
+        let may_ask = caller.options.kind == Kind::Read && !caller.shard.engine.outage_lasts();
+        if !may_ask || caller.shard.turns.callers_before(keys).is_some() {
             return None;
         }
-        ReadShare::join(&self.leases, &self.engine, keys, caller.options.into()).await
+        ReadShare::join(&self.leases, &caller.shard.engine, keys, caller.options.into()).await
     }
 
     /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
     /// second attempt: only if a slot is held, and another one is free.
     async fn try_once(&self, keys: LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
         // In an outage that lasts nobody waits.
-        if let Some(last) = self.turns.callers_before(&keys).filter(|_| !self.engine.outage_lasts()) {
+        if let Some(last) = caller.shard.turns.callers_before(&keys).filter(|_| !caller.shard.engine.outage_lasts()) {
             return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
         }
         let mut attempted = self.attempt_once(&keys, caller).await;
         // The refusal of one slot says which others are free. Without another attempt, a caller would be refused while they are.
         if let Err(FailedAttempt { failure: Failure::Contended { .. }, offers, .. }) = &attempted
-            && let Some(slot) = self.any_free(offers)
+            && let Some(slot) = caller.shard.any_free(offers)
         {
             attempted = self.attempt_once(&keys.with_slot(slot), caller).await;
         }
@@ -166,18 +178,19 @@ impl Inner {
         }
         // Only then: that a lock is held is known from replies, so whoever asks again at once has waited for a round trip.
         if failed.failure == Failure::NoQuorum {
-            sleep_until(caller.started + self.engine.random.jitter(MIN_ANSWER_TIME)).await;
+            sleep_until(caller.started + caller.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
         }
         caller.failed(failed)
     }
 
     async fn attempt_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, FailedAttempt> {
-        let place = self.engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
-        self.engine.attempt(&place, caller.wants(keys, 1), None).await
+        let engine = &caller.shard.engine;
+        let place = engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
+        engine.attempt(&place, caller.wants(keys, 1), None).await
     }
 
     pub(super) fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {
-        if self.engine.closing.is_cancelled() {
+        if self.background.closing.is_cancelled() {
             return Err(LockError::ShuttingDown {
                 resource: caller.resource.to_owned(),
                 waited: caller.started.elapsed(),
@@ -197,25 +210,12 @@ impl Inner {
             }
             NotEntered::TimedOut(last) => {
                 let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
-                let (typical_hold, votes) = (caller.typical_hold(), self.votes_of(&last, free_in));
+                let (typical_hold, votes) = (caller.typical_hold(), caller.shard.votes_of(&last, free_in));
                 LockError::Contended { resource, waited, free_in, typical_hold, votes }
             }
             NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
             NotEntered::Closed => LockError::ShuttingDown { resource, waited },
         }
-    }
-
-    /// The votes of the last attempt in a local queue. If it took the lock for another caller of this process, the nodes that
-    /// hold it are known, and the others' votes are not.
-    fn votes_of(&self, last: &LastAttempt, remaining: Option<Duration>) -> Vec<NodeVote> {
-        if !last.votes.is_empty() {
-            return last.votes.to_vec();
-        }
-        let vote = |(node, member): (usize, &Member)| {
-            let vote = if last.ours.contains(node) { Vote::Held { remaining } } else { Vote::Pending };
-            NodeVote { node: member.node.name().to_owned(), vote }
-        };
-        self.engine.cluster.members.iter().enumerate().map(vote).collect()
     }
 }
 

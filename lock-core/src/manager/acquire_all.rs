@@ -6,6 +6,7 @@ use super::acquire::Taken;
 use super::caller::Caller;
 use super::manager::Inner;
 use super::set_request::SetMember;
+use super::shards::Shard;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
 use crate::error::LockError;
 use crate::lease::{Lease, Leases, LockGuard, SetGuard, any_lost, is_still_held, tie};
@@ -36,7 +37,7 @@ impl Inner {
         let order = set_order(set.iter().map(|member| member.resource.as_str()));
         let first_with = |resource: &&str| set.iter().find(|member| member.resource == *resource);
         let members: Vec<_> = order.iter().filter_map(first_with).collect();
-        let reporter = &self.engine.cluster.reporter;
+        let reporter = self.reporter();
         let acquiring: Vec<_> =
             members.iter().map(|member| Acquiring::begin(reporter, &member.resource, &member.options)).collect();
         let taken = self.take_all(set, &members, &acquiring).await;
@@ -56,26 +57,32 @@ impl Inner {
         let started = Instant::now();
         let (mut locks, mut shared) = (Vec::with_capacity(members.len()), Vec::new());
         for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
-            let caller = Caller { resource, options, started, leases: &self.leases, acquiring };
+            let caller = self.caller(resource, options, started, acquiring);
             let resource = self.check(&caller)?;
             match Lease::in_scope(self.id, &resource, options.kind) {
                 Some(lease) => {
                     caller.check_kind(&lease)?;
                     shared.push((lease, caller));
                 }
-                None => locks.push(SetLock { caller, keys: self.engine.cluster.keyspace.keys(&resource), resource }),
+                None => {
+                    locks.push(SetLock {
+                        caller,
+                        keys: caller.shard.engine.cluster.keyspace.keys(&resource),
+                        resource,
+                    });
+                }
             }
         }
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
-        let _in_progress = self.engine.tracker.token();
+        let _in_progress = self.background.tracker.token();
         let outer: Vec<_> = shared.iter().map(|(lease, _)| lease.clone()).collect();
         let mut guards = match locks.first() {
             None => Vec::new(),
             Some(SetLock { caller, resource, .. }) => {
                 self.warn_if_out_of_order(resource, caller.options);
                 self.check_open(caller)?;
-                self.engine.home.start();
-                self.engine.cluster.first_contact().await;
+                self.background.home.start();
+                join_all(locks.iter().map(|lock| lock.caller.shard.engine.cluster.first_contact())).await;
                 let guards = self.take_locks(&locks, &outer).await?;
                 // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
                 self.check_open(caller)?;
@@ -121,11 +128,7 @@ impl Inner {
                 return false;
             }
         }
-        if !join_all(own.iter().map(|lease| is_still_held(&self.engine, &self.leases, lease)))
-            .await
-            .into_iter()
-            .all(|held| held)
-        {
+        if !join_all(own.iter().map(|lease| is_still_held(&self.leases, lease))).await.into_iter().all(|held| held) {
             return false;
         }
         tie(&own, outer);
@@ -135,15 +138,14 @@ impl Inner {
 
     /// Makes one attempt for each lock. A caller that does not wait passes nobody who has a place in a local queue.
     async fn try_all_once(&self, locks: &[SetLock<'_>]) -> Result<Vec<LockGuard>, LockError> {
-        if !self.engine.outage_lasts() {
-            for SetLock { caller, keys, .. } in locks {
-                if let Some(last) = self.turns.callers_before(keys) {
-                    return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
-                }
+        for SetLock { caller, keys, .. } in locks {
+            let Shard { engine, turns } = caller.shard;
+            if let Some(last) = turns.callers_before(keys).filter(|_| !engine.outage_lasts()) {
+                return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
             }
         }
         // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
-        let wanted: Vec<_> = locks.iter().map(|lock| lock.caller.wants(&lock.keys, 1)).collect();
+        let wanted: Vec<_> = locks.iter().map(|lock| (lock.caller.shard, lock.caller.wants(&lock.keys, 1))).collect();
         let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started).await;
         let outcomes = outcomes.into_iter().zip(locks);
         let grants =
@@ -190,10 +192,11 @@ impl Inner {
     /// Makes one attempt for each of these locks, up to the first whose turn is another caller's. Returns what it keeps, and the turn
     /// of the first lock behind that, if it has it. All behind that is released, and its turns passed on.
     async fn batch(&self, locks: &[SetLock<'_>], kind: AttemptKind) -> (Vec<(Grant, Turn)>, Option<Turn>) {
-        let turn_of = |lock: &SetLock<'_>| self.turns.try_enter(&lock.keys, lock.caller.options);
+        let turn_of = |lock: &SetLock<'_>| lock.caller.shard.turns.try_enter(&lock.keys, lock.caller.options);
         let mut turns: Vec<_> = locks.iter().map_while(turn_of).collect();
         let pairs = locks.iter().zip(&turns);
-        let wanted: Vec<_> = pairs.map(|(lock, turn)| lock.caller.wants(&lock.keys, turn.tokens())).collect();
+        let wanted: Vec<_> =
+            pairs.map(|(lock, turn)| (lock.caller.shard, lock.caller.wants(&lock.keys, turn.tokens()))).collect();
         let mut outcomes = self.attempt_all(&wanted, kind, locks[0].caller.until()).await;
         // What comes behind the first that was not granted is given back, or this caller would hold it while it waits.
         let kept = kept_of_batch(outcomes.iter().map(Result::is_ok));
@@ -204,18 +207,23 @@ impl Inner {
         (outcomes.into_iter().flatten().zip(turns).collect(), next)
     }
 
-    /// Waits in line for an attempt, and makes it for all of these locks at once. One that is not made fails for each.
+    /// Makes an attempt for each of several locks, all at once. Those of one shard have one place in its line.
     async fn attempt_all(
         &self,
-        wanted: &[Wanted<'_>],
+        wanted: &[(&Shard, Wanted<'_>)],
         kind: AttemptKind,
         until: Instant,
     ) -> Vec<Result<Grant, FailedAttempt>> {
-        let Some(first) = wanted.first() else { return Vec::new() };
-        match self.engine.enter_line(kind, until, first.options.ttl).await {
-            Ok(place) => self.engine.attempt_all(&place, wanted).await,
-            Err(failed) => wanted.iter().map(|_| Err(failed.clone())).collect(),
+        let mut outcomes: Vec<_> = wanted.iter().map(|_| None).collect();
+        let of_shards = self.shards.iter().filter_map(|shard| {
+            let of_shard = wanted.iter().enumerate().filter(|(_, (of, _))| std::ptr::eq(*of, shard));
+            let (places, wanted): (Vec<usize>, Vec<_>) = of_shard.map(|(place, (_, wanted))| (place, *wanted)).unzip();
+            (!places.is_empty()).then_some(async move { (places, shard.attempt_all(&wanted, kind, until).await) })
+        });
+        for (places, of_shard) in join_all(of_shards).await {
+            places.into_iter().zip(of_shard).for_each(|(place, outcome)| outcomes[place] = Some(outcome));
         }
+        outcomes.into_iter().flatten().collect()
     }
 
     /// Begins the lease of a lock. `max_hold` does not count before the set is complete.

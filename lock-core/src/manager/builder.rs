@@ -3,13 +3,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::check::{check_nodes, check_options};
+use futures_util::future::try_join_all;
+
+use super::check::{check_nodes, check_options, check_shards, divide};
 use super::connect::check_masters;
 use super::manager::Inner;
+use super::shards::{Shard, Shards};
 use super::stores::NamedNode;
 use super::{ConfigError, ConnectError, LockManager};
+use crate::cluster::Cluster;
 use crate::delegation::InvalidAudience;
-use crate::engine::Engine;
+use crate::engine::{Background, Engine};
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
 use crate::node::{Keyspace, LockNode};
@@ -54,6 +58,7 @@ pub struct LockManagerBuilder {
     #[cfg(feature = "redis")]
     pub(super) replication: Option<(u32, Duration)>,
     pub(super) prefix: String,
+    pub(super) shards: u32,
     /// Without the names of the nodes and the longest time to live.
     pub(super) config: MembershipConfig,
     pub(super) defaults: LockOptions,
@@ -76,6 +81,7 @@ impl Default for LockManagerBuilder {
             #[cfg(feature = "redis")]
             replication: None,
             prefix: "lock:".to_owned(),
+            shards: 1,
             config: MembershipConfig::default(),
             defaults: LockOptions::default(),
             ttl: None,
@@ -118,13 +124,16 @@ impl LockManagerBuilder {
         self.audience.as_deref().map_or(Ok(()), InvalidAudience::check)?;
         check_prefix(&self.prefix)
             .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
+        let in_cluster = self.are_clusters()?;
         let nodes = check_nodes(self.take_nodes()?)?;
+        check_shards(self.shards)?;
         if self.config.assume_durable && nodes.len() > 1 {
             return Err(ConfigError::DurableSet { nodes: nodes.len() });
         }
         check_prefix(&self.config.set_name)
             .map_err(|reason| ConfigError::InvalidSetName { set_name: self.config.set_name.clone(), reason })?;
-        Ok(self.assemble(nodes))
+        let shards = divide(nodes, self.shards)?;
+        Ok(self.assemble(shards, in_cluster))
     }
 
     /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
@@ -135,7 +144,7 @@ impl LockManagerBuilder {
     /// # Errors
     ///
     /// - [`ConnectError::Config`] if a setting is wrong, or a node that answers must not be used: it is a replica, it evicts keys,
-    ///   its version is too old, it is in cluster mode, its user lacks a permission, it is the same server as another node, or it
+    ///   its version is too old, it is in cluster mode or, named as a cluster, is not, its user lacks a permission, it is the same server as another node, or it
     ///   belongs to another set.
     /// - [`ConnectError::NotFormed`] if the set is new, and not all of its nodes answer.
     /// - [`ConnectError::NoQuorum`] if fewer than a majority of the nodes answer, belong to the set, and would grant a lock. Nodes
@@ -160,48 +169,73 @@ impl LockManagerBuilder {
     pub async fn connect(self) -> Result<LockManager, ConnectError> {
         let connect_timeout = self.connect_timeout;
         let locks = self.connect_lazy()?;
-        let Inner { engine, .. } = &*locks.0;
-        engine.home.start();
-        check_masters(&engine.cluster, connect_timeout).await?;
+        let Inner { background, shards, .. } = &*locks.0;
+        background.home.start();
+        let of_shards = shards.iter().map(|shard| check_masters(&shard.engine.cluster, connect_timeout));
+        try_join_all(of_shards).await?;
         Ok(locks)
     }
 
-    /// Builds the manager over these nodes. All settings have been checked.
-    pub(super) fn assemble(self, nodes: Vec<Arc<dyn LockNode>>) -> LockManager {
+    /// Builds the manager over the nodes of these shards. All settings have been checked.
+    pub(super) fn assemble(self, shards: Vec<Vec<Arc<dyn LockNode>>>, in_cluster: bool) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let max_ttl = self.max_ttl.unwrap_or(DEFAULT_MAX_TTL);
-        nodes.iter().for_each(|node| node.set_max_ttl(max_ttl));
+        shards.iter().flatten().for_each(|node| node.set_max_ttl(max_ttl));
 
         let config = MembershipConfig {
-            names: nodes.iter().map(|node| node.name().to_owned()).collect(),
+            shards: self.shards,
             // In whole milliseconds, as the nodes' records keep it.
             max_ttl: Duration::from_millis(u64::try_from(max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
             ..self.config
         };
-        let keyspace = Keyspace::new(&self.prefix);
-        let random = self.seed.map_or_else(Random::from_system, Random::from_seed);
+        let random = Arc::new(self.seed.map_or_else(Random::from_system, Random::from_seed));
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
-        let engine = Arc::new(Engine::new(nodes, keyspace, config, self.node_timeout, random, reporter));
-        let turns = Turns::new(&engine, self.max_waiters);
+        let background = Background::new();
+        let mut first = None;
+        let shards = shards.into_iter().zip(0..).map(|(nodes, shard)| {
+            let names = nodes.iter().map(|node| node.name().to_owned()).collect();
+            let keyspace = keyspace_of(&self.prefix, shard, in_cluster);
+            let config = MembershipConfig { names, ..config.clone() };
+            let (random, reporter) = (Arc::clone(&random), Arc::clone(&reporter));
+            let cluster = Cluster::new(nodes, keyspace, config, random, reporter, background.stopped());
+            let cluster = Arc::new(match &first {
+                None => cluster,
+                Some(first) => cluster.behind(first),
+            });
+            first.get_or_insert_with(|| Arc::clone(&cluster));
+            let engine = Arc::new(Engine::new(cluster, &background, self.node_timeout));
+            Shard { turns: Turns::new(&engine, self.max_waiters), engine }
+        });
+        let shards = Shards::new(shards);
         let leases = Arc::new(LeaseRegistry::default());
-        engine.home.add({
-            let (engine, leases, stop) = (Arc::downgrade(&engine), Arc::clone(&leases), engine.stopped());
-            move || run_renewer(engine.clone(), Arc::clone(&leases), stop.clone())
+        background.home.add({
+            let (leases, stop) = (Arc::clone(&leases), background.stopped());
+            move || run_renewer(Arc::clone(&leases), stop.clone())
         });
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            engine,
+            background,
+            shards,
             defaults: self.defaults,
             max_ttl,
             audience: self.audience,
             max_buffered_bytes: self.max_buffered_bytes,
             companion: OnceLock::new(),
-            turns,
             leases,
             warned_of_order: AtomicBool::new(false),
         }))
     }
+}
+
+/// The keys of a shard.
+fn keyspace_of(prefix: &str, shard: u32, in_cluster: bool) -> Keyspace {
+    #[cfg(feature = "redis")]
+    if in_cluster {
+        return Keyspace::in_cluster(prefix, shard);
+    }
+    _ = in_cluster;
+    Keyspace::of_shard(prefix, shard)
 }
 
 impl fmt::Debug for LockManagerBuilder {

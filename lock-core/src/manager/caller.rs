@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::shards::Shard;
 use crate::engine::{FailedAttempt, Wanted};
 use crate::error::LockError;
 use crate::kind::Kind;
@@ -17,6 +18,8 @@ use crate::quorum::Failure;
 pub(super) struct Caller<'a> {
     pub(super) resource: &'a str,
     pub(super) options: &'a LockOptions,
+    /// Which has the lock.
+    pub(super) shard: &'a Shard,
     pub(super) started: Instant,
     pub(super) leases: &'a Arc<LeaseRegistry>,
     pub(super) acquiring: &'a Acquiring<'a>,

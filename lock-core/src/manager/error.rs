@@ -24,7 +24,7 @@ pub enum ConfigError {
     /// `replicated` does not apply to a master that was not named by an address.
     #[cfg(feature = "redis")]
     #[error(
-        "replicated is for masters that are named with redis, redis_factory or sentinel, and {node} is not; for a Redis server among \
+        "replicated is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server among \
          the nodes([...]), use RedisNode::replicated"
     )]
     ReplicatedNode {
@@ -65,6 +65,29 @@ pub enum ConfigError {
         node: String,
         /// The names of the others.
         others: Vec<String>,
+    },
+    /// The number of shards is not one that there may be.
+    #[error("shards must be 1, 2, 4, 8, 16, 32 or 64, got {shards}; it cannot be changed later")]
+    InvalidShards {
+        /// The number that was asked for.
+        shards: u32,
+    },
+    /// A master cannot be divided into shards.
+    #[error(
+        "shards are for masters that are named with redis, redis_cluster or sentinel, and for MemoryNode, and {node} is not one; leave \
+         shards at 1"
+    )]
+    UndividedNode {
+        /// Its name.
+        node: String,
+    },
+    /// A cluster was named beside a master that is none, and so has its keys elsewhere.
+    #[error("{cluster} is a cluster and {other} is none; a set has clusters alone, each as one master, or none")]
+    MixedClusters {
+        /// The name of the cluster.
+        cluster: String,
+        /// The name of the other master.
+        other: String,
     },
     /// A duration is out of range.
     #[error(transparent)]

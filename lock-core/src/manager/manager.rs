@@ -4,15 +4,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::shards::Shards;
 use super::string_list::StringList;
 use super::{LockManagerBuilder, LockRequest, SetRequest};
 use crate::delegation::{AdoptError, AdoptedLease, Adopter};
-use crate::engine::Engine;
+use crate::engine::Background;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
 use crate::node::{LockNode, MemoryNode};
+use crate::observer::Reporter;
 use crate::options::LockOptions;
-use crate::waiting::Turns;
 
 /// Distributed locks over a set of independent masters. Cheap to clone; clones share connections, leases and shutdown.
 ///
@@ -55,7 +56,8 @@ pub struct LockManager(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     /// Tells managers apart, for locks that are acquired inside their own scope.
     pub(super) id: u64,
-    pub(super) engine: Arc<Engine>,
+    pub(super) background: Background,
+    pub(super) shards: Shards,
     pub(super) defaults: LockOptions,
     pub(super) max_ttl: Duration,
     /// What this service is called in delegations.
@@ -63,8 +65,6 @@ pub(super) struct Inner {
     pub(super) max_buffered_bytes: usize,
     /// What another crate keeps for this manager. See [`LockManager::companion`].
     pub(super) companion: OnceLock<Arc<dyn Any + Send + Sync>>,
-    pub(super) turns: Arc<Turns>,
-    /// Cancelled when the manager is closed.
     pub(super) leases: Arc<LeaseRegistry>,
     /// Whether it was logged that locks are nested against the order of their names.
     pub(super) warned_of_order: AtomicBool,
@@ -75,11 +75,17 @@ pub(super) struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let held = self.leases.all().len();
-        if held > 0 && !self.engine.closing.is_cancelled() {
+        if held > 0 && !self.background.closing.is_cancelled() {
             log_event!(warn: "lock.manager_dropped", held,
                 "a lock manager was dropped while its locks are held; make one for the whole service, and keep it: locks of a manager in \
                 memory exclude nobody else");
         }
+    }
+}
+
+impl Inner {
+    pub(super) fn reporter(&self) -> &Arc<Reporter> {
+        &self.shards.first().engine.cluster.reporter
     }
 }
 
@@ -94,7 +100,7 @@ impl LockManager {
     #[must_use]
     pub fn in_memory() -> Self {
         let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
-        LockManagerBuilder::default().assemble((0..5).map(node).collect())
+        LockManagerBuilder::default().assemble(vec![(0..5).map(node).collect()], false)
     }
 
     /// Begins a request for the lock on a resource, to be completed by one of the methods of [`LockRequest`].
@@ -228,7 +234,8 @@ impl LockManager {
         let inner = &self.0;
         let adopter = Adopter {
             manager: inner.id,
-            engine: &inner.engine,
+            engine: &|resource| &inner.shards.of(resource).engine,
+            background: &inner.background,
             registry: &inner.leases,
             audience: inner.audience.as_deref(),
             options: inner.defaults.clone(),
@@ -253,7 +260,7 @@ impl LockManager {
     /// Whether the names of resources are [kept out](LockManagerBuilder::redact) of what people look at. Not public API.
     #[doc(hidden)]
     pub fn redacts(&self) -> bool {
-        self.0.engine.cluster.reporter.redacts()
+        self.0.reporter().redacts()
     }
 
     /// The valid leases of this manager's guards.
@@ -276,7 +283,8 @@ impl LockManager {
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<&str> = self.0.engine.cluster.members.iter().map(|member| member.node.name()).collect();
+        let members = self.0.shards.iter().flat_map(|shard| &shard.engine.cluster.members);
+        let nodes: Vec<&str> = members.map(|member| member.node.name()).collect();
         f.debug_struct("LockManager").field("nodes", &nodes).field("defaults", &self.0.defaults).finish_non_exhaustive()
     }
 }

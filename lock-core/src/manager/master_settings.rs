@@ -49,6 +49,37 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Divides the locks into shards by a fixed hash of their names. Each shard is a set of its own, with its own members, record,
+    /// fences and quarantine, and may be on other servers; all slots of a resource with [permits](LockManager::permits) are in one.
+    ///
+    /// On a Redis Cluster, the shards are spread over its servers: see [`redis_cluster`](Self::redis_cluster). On other masters, all shards
+    /// are on all masters, and there is little to gain.
+    ///
+    /// 1, 2, 4, 8, 16, 32 or 64; defaults to 1. **It cannot be changed**: each set records the number, and a client with another one is
+    /// refused with [`Refusal::OtherSet`](crate::masters::Refusal::OtherSet). For another number, use another
+    /// [`prefix`](Self::prefix), when nobody holds a lock under the former one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_core::{LockManager, MemoryNode};
+    ///
+    /// let nodes = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    /// let locks = LockManager::builder().nodes(nodes.clone()).shards(16).connect().await?;
+    /// let set = locks.lock_all(["stock:1", "stock:2", "stock:3"]).acquire().await?; // in whatever shards they are
+    /// # drop(set);
+    /// let refused = LockManager::builder().nodes(nodes).shards(4).connect().await;
+    /// assert!(refused.unwrap_err().to_string().contains("shards is 4 here, but 16"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards;
+        self
+    }
+
     /// Sets the name of this set of masters. A client with another name is refused, so that the addresses of another set are
     /// noticed.
     ///

@@ -15,6 +15,7 @@ mod missing_stores;
 mod operators;
 mod request;
 mod set_request;
+mod shards;
 mod shutdown;
 mod stores;
 mod string_list;

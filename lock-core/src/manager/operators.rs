@@ -1,8 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+
 use super::LockManager;
-use crate::engine::Engine;
+use super::shards::Shard;
+use crate::cluster::Cluster;
 use crate::error::LockError;
 use crate::inspection::{self, ForceRelease, ForcedRelease, LockReport, Waiting};
 use crate::limits::OutOfRange;
@@ -14,7 +17,8 @@ use crate::resource::Resource;
 /// What operators ask, and do.
 impl LockManager {
     /// Asks each node for its state now, and then to grant and renew a lock that nobody else can ask for.
-    /// Takes up to two seconds if one does not answer. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
+    /// Takes up to two seconds if one does not answer. With [shards](crate::LockManagerBuilder::shards), each node is asked for each of
+    /// them. After a [shutdown](Self::shutdown), nothing is asked, and no node is reachable.
     ///
     /// # Cancel safety
     ///
@@ -31,12 +35,16 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn health(&self) -> Health {
-        let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| health::check(Arc::clone(cluster))).await.unwrap_or_else(|| health::after_shutdown(cluster))
+        let clusters = self.clusters();
+        let health = self.0.background.home.run(|| health::check_all(clusters.clone())).await;
+        health.unwrap_or_else(|| health::after_shutdown(&clusters))
     }
 
     /// Whether locks can be acquired, by asking each node as [`health`](Self::health) does, but only until a majority would grant a
     /// lock: a minority that is hung delays nothing. Takes up to three seconds if no majority answers.
+    ///
+    /// With [shards](crate::LockManagerBuilder::shards), one that works is enough: instances that are taken out of service for the
+    /// locks of one shard would be missing for those of all others. [`health`](Self::health) tells them apart.
     ///
     /// # Errors
     ///
@@ -58,15 +66,16 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn ready(&self) -> Result<(), NotReady> {
-        if self.0.engine.closing.is_cancelled() {
+        if self.0.background.closing.is_cancelled() {
             return Err(NotReady::Closed);
         }
-        let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| masters::ready(Arc::clone(cluster))).await.unwrap_or(Err(NotReady::Closed))
+        let ready = self.0.background.home.run(|| masters::ready(self.clusters()));
+        ready.await.unwrap_or(Err(NotReady::Closed))
     }
 
     /// Who the members of the set are, by asking each node now; `None` if no set was formed, none is known, or the manager was
-    /// shut down. Takes up to two seconds if a node does not answer.
+    /// shut down. Takes up to two seconds if a node does not answer. With [shards](crate::LockManagerBuilder::shards), each is a set of
+    /// its own, and this is the first: see [`members_of_shard`](Self::members_of_shard).
     ///
     /// # Cancel safety
     ///
@@ -87,8 +96,39 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn members(&self) -> Option<Members> {
-        let Engine { home, cluster, .. } = &*self.0.engine;
-        home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
+        self.members_of_shard(0).await
+    }
+
+    /// Who the [`members`](Self::members) of the set are that one of the [shards](crate::LockManagerBuilder::shards) is, which are
+    /// counted from 0. `None` also if there is no such shard.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::ConnectError> {
+    /// use lock_core::{LockManager, MemoryNode};
+    ///
+    /// let locks = LockManager::builder().nodes([MemoryNode::new()]).shards(4).connect().await?;
+    /// for shard in 0..locks.shards() {
+    ///     println!("{:?}", locks.members_of_shard(shard).await);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn members_of_shard(&self, shard: u32) -> Option<Members> {
+        let cluster = &self.0.shards.get(shard)?.engine.cluster;
+        self.0.background.home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
+    }
+
+    /// Into how many [shards](crate::LockManagerBuilder::shards) the locks are divided.
+    #[must_use]
+    pub fn shards(&self) -> u32 {
+        u32::try_from(self.0.shards.len()).unwrap_or(u32::MAX)
     }
 
     /// Asks every node now, including those that do not vote, about the lock on a resource: who holds it, for how much longer, and how
@@ -125,8 +165,13 @@ impl LockManager {
     /// ```
     pub async fn inspect(&self, resource: impl AsRef<str>) -> Result<LockReport, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
-        let Engine { home, cluster, .. } = &*self.0.engine;
-        let report = home.run(|| inspection::inspect(Arc::clone(cluster), keys.clone(), resource.clone())).await;
+        let cluster = &self.0.shards.of(&resource).engine.cluster;
+        let report = self
+            .0
+            .background
+            .home
+            .run(|| inspection::inspect(Arc::clone(cluster), keys.clone(), resource.clone()))
+            .await;
         report.ok_or(LockError::ShuttingDown { resource, waited: Duration::ZERO })
     }
 
@@ -178,9 +223,9 @@ impl LockManager {
     /// ```
     pub async fn force_release(&self, resource: impl AsRef<str>) -> Result<ForcedRelease, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
-        let (engine, leases, max_ttl) = (&self.0.engine, &self.0.leases, self.0.max_ttl);
+        let (engine, leases, max_ttl) = (&self.0.shards.of(&resource).engine, &self.0.leases, self.0.max_ttl);
         let seen = Arc::default();
-        let forced = engine.home.run(|| {
+        let forced = self.0.background.home.run(|| {
             let (engine, leases, seen) = (Arc::clone(engine), Arc::clone(leases), Arc::clone(&seen));
             ForceRelease { engine, leases, keys: keys.clone(), resource: resource.clone(), max_ttl, seen }.run()
         });
@@ -188,11 +233,16 @@ impl LockManager {
         forced.unwrap_or(Err(LockError::ShuttingDown { resource, waited: Duration::ZERO }))
     }
 
+    /// Of all shards.
+    fn clusters(&self) -> Vec<Arc<Cluster>> {
+        self.0.shards.iter().map(|shard| Arc::clone(&shard.engine.cluster)).collect()
+    }
+
     /// The name of a resource or of a slot, if it is valid, and the keys of its lock.
     fn keys_of(&self, resource: &str) -> Result<(String, LockKeys), LockError> {
         let parsed = Resource::parse_with_slot(resource);
         let parsed = parsed.map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
-        Ok((resource.to_owned(), self.0.engine.cluster.keyspace.keys(&parsed)))
+        Ok((resource.to_owned(), self.0.shards.of(resource).engine.cluster.keyspace.keys(&parsed)))
     }
 
     /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
@@ -225,12 +275,16 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
-        let Engine { home, cluster, .. } = &*self.0.engine;
-        home.start();
+        self.0.background.home.start();
+        let stopped = self.0.background.stopped();
+        let of_shards = self
+            .clusters()
+            .into_iter()
+            .map(async |cluster| masters::lower_max_ttl(&cluster, self.0.max_ttl, max_ttl).await);
         tokio::select! {
             biased;
-            lowered = masters::lower_max_ttl(cluster, self.0.max_ttl, max_ttl) => lowered,
-            () = cluster.stop.cancelled() => Ok(()),
+            lowered = try_join_all(of_shards) => lowered.map(drop),
+            () = stopped.cancelled() => Ok(()),
         }
     }
 
@@ -255,7 +309,8 @@ impl LockManager {
     /// # }
     /// ```
     pub fn waiting(&self) -> Vec<Waiting> {
-        inspection::waiting(&self.0.turns, &self.0.engine.cluster.keyspace)
+        let of_shard = |shard: &Shard| inspection::waiting(&shard.turns, &shard.engine.cluster.keyspace);
+        self.0.shards.iter().flat_map(of_shard).collect()
     }
 }
 
@@ -270,9 +325,9 @@ mod tests {
         let (inner, seen) = (&locks.0, Arc::default());
         let resource = crate::resource::Resource::parse("r").unwrap();
         let force_release = || ForceRelease {
-            engine: Arc::clone(&inner.engine),
+            engine: Arc::clone(&inner.shards.first().engine),
             leases: Arc::clone(&inner.leases),
-            keys: inner.engine.cluster.keyspace.keys(&resource),
+            keys: inner.shards.first().engine.cluster.keyspace.keys(&resource),
             resource: "r".to_owned(),
             max_ttl: inner.max_ttl,
             seen: Arc::clone(&seen),

@@ -57,7 +57,8 @@ impl LockManager {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.0.engine.close();
+        self.0.background.closing.cancel();
+        self.0.shards.iter().for_each(|shard| shard.engine.close());
     }
 
     /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's
@@ -107,7 +108,7 @@ impl LockManager {
     /// # }
     /// ```
     pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static + use<> {
-        self.0.engine.closing.clone().cancelled_owned()
+        self.0.background.closing.clone().cancelled_owned()
     }
 
     /// Shuts the manager down: closes it, waits up to `grace` for the holders, and revokes the leases that are left: they are
@@ -136,7 +137,7 @@ impl LockManager {
     /// ```
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.close();
-        let Inner { engine, leases, .. } = &*self.0;
+        let Inner { background, leases, .. } = &*self.0;
         // After the close: whoever acquires from now on finds the manager closed when it is about to get its guard, and gives the
         // lock back.
         let holders = leases.all().len();
@@ -148,15 +149,15 @@ impl LockManager {
             drop(lease.revoke(LossReason::ShutDown));
             leases.remove(lease);
         }
-        engine.tracker.close();
-        if timeout(RELEASE_GRACE, engine.tracker.wait()).await.is_err() {
-            engine.finished.cancel();
+        background.tracker.close();
+        if timeout(RELEASE_GRACE, background.tracker.wait()).await.is_err() {
+            background.finished.cancel();
             // Not without a limit: an acquisition or a release whose future is kept but never polled does not end.
-            _ = timeout(RELEASE_GRACE, engine.tracker.wait()).await;
+            _ = timeout(RELEASE_GRACE, background.tracker.wait()).await;
         }
         // Also for what goes on without anybody who waits: no node is to be reached any more.
-        engine.finished.cancel();
-        engine.home.end().await;
+        background.finished.cancel();
+        background.home.end().await;
         if revoked > 0 {
             log_event!(warn: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
         }

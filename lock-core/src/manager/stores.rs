@@ -40,6 +40,22 @@ impl NamedNode {
 }
 
 impl LockManagerBuilder {
+    /// Whether the masters are clusters, if all or none of them are.
+    pub(super) fn are_clusters(&self) -> Result<bool, ConfigError> {
+        let is_cluster = |named: &NamedNode| match named {
+            #[cfg(feature = "redis")]
+            NamedNode::Redis(node) => node.is_in_cluster(),
+            NamedNode::Other(_) => false,
+        };
+        let (clusters, others): (Vec<_>, Vec<_>) = self.nodes.iter().flatten().partition(|named| is_cluster(named));
+        match (clusters.first(), others.first()) {
+            (Some(cluster), Some(other)) => {
+                Err(ConfigError::MixedClusters { cluster: cluster.name().to_owned(), other: other.name().to_owned() })
+            }
+            (cluster, _) => Ok(cluster.is_some()),
+        }
+    }
+
     /// The masters, as all settings want them.
     pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
         let finish = |named: Result<NamedNode, ConfigError>| match named? {
@@ -125,9 +141,49 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Adds Redis Clusters, each as **one** master: each string names servers of one cluster, `redis://[user:password@]host[:port][,host…]`,
+    /// which are asked where the locks are. Name one cluster, or three whose majority decides.
+    ///
+    /// The keys of each [shard](Self::shards) are in one slot, by a hash tag in front (`{shop:#0}stock:42`), and the server that has
+    /// the slot is a master like any other. With [`shards`](Self::shards), the locks are spread over the servers of the cluster.
+    ///
+    /// A **failover**, or a slot that **moves** to another server, is a master that forgot: these shards grant nothing for the longest
+    /// [`max_ttl`](Self::max_ttl) of all clients, and the others go on. A small `max_ttl` shortens it. With three clusters, the other two go
+    /// on meanwhile. [`assume_durable`](Self::assume_durable) has no effect here.
+    ///
+    /// In a **split brain**, two holders are possible with a single cluster: a master that is cut off goes on granting locks to those
+    /// who still reach it until it notices that it is without the others (`cluster-node-timeout`), and one of its replicas may have taken its
+    /// place. [`replicated`](Self::replicated) narrows that; three clusters do not have the gap.
+    ///
+    /// The user needs `+cluster|slots` and `+spublish +ssubscribe`, besides what [`RedisNode`](crate::RedisNode#permissions) lists, with the
+    /// keys and channels of the tags (`~{shop:#* &{shop:#*`). Waiters are woken by sharded channels, from Redis 7.0 on; before that, they
+    /// poll. With the feature `tls`, `rediss://` works: the certificate has to be valid for the addresses that the cluster names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use lock_core::LockManager;
+    ///
+    /// let locks = LockManager::builder()
+    ///     .redis_cluster(["redis://app:secret@10.0.0.1,10.0.0.2,10.0.0.3"]) // some servers of one cluster
+    ///     .shards(16)
+    ///     .prefix("shop:")
+    ///     .max_ttl(Duration::from_secs(10)) // and so the time without the locks of a shard that moves
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn redis_cluster(mut self, clusters: impl StringList) -> Self {
+        let nodes = clusters.into_iter().map(|seeds| Ok(NamedNode::Redis(RedisNode::from_cluster(seeds.as_ref())?)));
+        self.nodes.extend(nodes);
+        self
+    }
+
     /// Lets a vote of a master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
     /// they have not is no vote, and what was set for it is released. Applies to all masters that are named with
-    /// [`redis`](Self::redis), [`redis_factory`](Self::redis_factory) and [`sentinel`](Self::sentinel).
+    /// [`redis`](Self::redis), [`redis_cluster`](Self::redis_cluster), [`redis_factory`](Self::redis_factory) and
+    /// [`sentinel`](Self::sentinel).
     ///
     /// Nothing has to be replicated for a restart, or for a failover from a master that is gone: the successor grants nothing before
     /// every lock has ended that it may not know of. This is for a **split brain**: a master that is cut off from its replicas, one

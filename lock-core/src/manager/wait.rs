@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::acquire::Taken;
 use super::caller::Caller;
 use super::manager::Inner;
-use crate::engine::{AttemptKind, AttemptPlace, FailedAttempt, Grant, SlotOffers};
+use crate::engine::{AttemptKind, AttemptPlace, Engine, FailedAttempt, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::ReadShare;
@@ -23,7 +23,7 @@ impl Inner {
     pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(caller.options);
         let turn = loop {
-            let entered = self.turns.enter(keys, caller.options, caller.until()).await;
+            let entered = caller.shard.turns.enter(keys, caller.options, caller.until()).await;
             match entered.map_err(|reason| self.not_entered(caller, reason))? {
                 Entered::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
@@ -39,7 +39,7 @@ impl Inner {
             }
         };
         if caller.options.kind == Kind::Read
-            && let Some(share) = ReadShare::join(&self.leases, &self.engine, keys, terms).await
+            && let Some(share) = ReadShare::join(&self.leases, &caller.shard.engine, keys, terms).await
         {
             return Ok(Taken::Share(share));
         }
@@ -49,27 +49,28 @@ impl Inner {
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
     pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
+        let engine = &caller.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
         let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
         loop {
             self.check_open(caller)?;
-            let (place, attempt) = self.attempt_in_turn(kind, &mut turn, caller).await;
+            let (place, attempt) = attempt_in_turn(kind, &mut turn, caller).await;
             let failed = match attempt {
-                Ok(grant) => return Ok(self.taken(grant, turn, options.kind)),
+                Ok(grant) => return Ok(taken(grant, turn, caller)),
                 Err(failed) => failed,
             };
             let free_in = match failed.failure {
-                Failure::NoQuorum if Instant::now() < until && !self.engine.outage_lasts() => {
+                Failure::NoQuorum if Instant::now() < until && !engine.outage_lasts() => {
                     turn.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
-                    self.ride_out(place, pause, until).await;
+                    self.ride_out(engine, place, pause, until).await;
                     pause = (pause * 2).min(BACKOFF.1);
                     continue;
                 }
                 Failure::NoQuorum => {
                     self.check_open(caller)?;
-                    if self.engine.outage_lasts() {
+                    if engine.outage_lasts() {
                         turn.report_no_quorum(&failed.votes, options.ttl);
                     }
                     return Err(self.answer(caller, failed).await);
@@ -86,7 +87,7 @@ impl Inner {
             drop(place);
             // The last attempt of the caller found a slot free: it has one more, for that.
             let was_last = !is_last && Instant::now() >= until;
-            if was_last && let Some(slot) = self.any_free(&failed.offers) {
+            if was_last && let Some(slot) = caller.shard.any_free(&failed.offers) {
                 is_last = true;
                 turn.try_slot(slot);
                 continue;
@@ -94,7 +95,7 @@ impl Inner {
             match turn.wait(&failed, free_in, until).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
                 Woken::Slot(grant) if terms.accept(&grant) => {
-                    let slot = self.turns.hold_slot(grant.keys());
+                    let slot = caller.shard.turns.hold_slot(grant.keys());
                     return Ok(Taken::Grant(grant, slot));
                 }
                 Woken::Slot(_grant) => {}
@@ -104,43 +105,13 @@ impl Inner {
         }
     }
 
-    /// Waits in line, and makes an attempt. The place is returned with it, because a caller that has to pause keeps it.
-    async fn attempt_in_turn(
-        &self,
-        kind: AttemptKind,
-        turn: &mut Turn,
-        caller: &Caller<'_>,
-    ) -> (Option<AttemptPlace<'_>>, Result<Grant, FailedAttempt>) {
-        let place = match self.engine.enter_line(kind, caller.until(), caller.options.ttl).await {
-            Ok(place) => place,
-            Err(failed) => return (None, Err(failed)),
-        };
-        let keys = turn.keys().clone();
-        let wanted = caller.wants(&keys, turn.tokens());
-        let attempt = self.engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
-        (Some(place), attempt)
-    }
-
-    /// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
-    /// another slot.
-    fn taken(&self, mut grant: Grant, turn: Turn, kind: Kind) -> Taken {
-        let local_hold = match kind {
-            Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
-            Kind::Permit { .. } => {
-                turn.slot_taken(&mut grant);
-                self.turns.hold_slot(grant.keys())
-            }
-        };
-        Taken::Grant(grant, local_hold)
-    }
-
     /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,
     /// and not when the quorum has been lost for a second.
-    async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
-        let cluster = &self.engine.cluster;
+    async fn ride_out(&self, engine: &Engine, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
+        let cluster = &engine.cluster;
         let lost_for = cluster.answers.lost_for();
         // As long as the outage has lasted, so that the attempts of an outage are few, however many callers there are.
-        let pause = self.engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
+        let pause = engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {
             sleep(pause).await;
@@ -148,15 +119,38 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            () = self.engine.closing.cancelled() => {}
+            () = self.background.closing.cancelled() => {}
             _ = timeout_at(until.min(answered_at), quorum_is_back) => {}
         }
     }
+}
 
-    /// One of the slots that a majority of the nodes has free, at random: other callers see the same.
-    pub(super) fn any_free(&self, offers: &SlotOffers) -> Option<u32> {
-        let slots: Vec<u32> = offers.free_slots(self.engine.cluster.size()).collect();
-        let index = self.engine.random.number().checked_rem(slots.len() as u64)?;
-        slots.get(usize::try_from(index).unwrap_or_default()).copied()
-    }
+/// Waits in line, and makes an attempt. The place is returned with it, because a caller that has to pause keeps it.
+async fn attempt_in_turn<'a>(
+    kind: AttemptKind,
+    turn: &mut Turn,
+    caller: &Caller<'a>,
+) -> (Option<AttemptPlace<'a>>, Result<Grant, FailedAttempt>) {
+    let engine = &caller.shard.engine;
+    let place = match engine.enter_line(kind, caller.until(), caller.options.ttl).await {
+        Ok(place) => place,
+        Err(failed) => return (None, Err(failed)),
+    };
+    let keys = turn.keys().clone();
+    let wanted = caller.wants(&keys, turn.tokens());
+    let attempt = engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
+    (Some(place), attempt)
+}
+
+/// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
+/// another slot.
+fn taken(mut grant: Grant, turn: Turn, caller: &Caller<'_>) -> Taken {
+    let local_hold = match caller.options.kind {
+        Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
+        Kind::Permit { .. } => {
+            turn.slot_taken(&mut grant);
+            caller.shard.turns.hold_slot(grant.keys())
+        }
+    };
+    Taken::Grant(grant, local_hold)
 }

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::cluster::{Cluster, MemberState, SHUT_DOWN};
+use crate::cluster::{Cluster, Member, MemberState, SHUT_DOWN};
 use crate::error::NodeError;
 use crate::quorum::{RollCall, majority};
 
@@ -34,11 +35,15 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Health {
-    /// Whether a majority of the nodes would grant a lock, and so locks can be acquired.
+    /// Whether a majority of the nodes would grant a lock, and so locks can be acquired; with
+    /// [shards](crate::LockManagerBuilder::shards), in each of them.
     pub quorum: bool,
-    /// The generation of the roster that this manager counts by, if it knows the set. See [`Members`](super::Members).
+    /// The shards whose locks cannot be acquired. Without shards, all locks are in shard 0.
+    pub shards_without_quorum: Vec<u32>,
+    /// The generation of the roster that this manager counts by, if it knows the set; of the first shard. See
+    /// [`Members`](super::Members).
     pub generation: Option<u64>,
-    /// Each node, in the order in which they were named.
+    /// Each node, in the order in which they were named, shard by shard.
     pub nodes: Vec<NodeHealth>,
 }
 
@@ -48,6 +53,8 @@ pub struct Health {
 pub struct NodeHealth {
     /// Its name: an address, without a password.
     pub name: String,
+    /// Which shard this is about.
+    pub shard: u32,
     /// Whether it answers.
     pub reachable: bool,
     /// Whether it votes: it was asked to grant and renew a lock that nobody else can ask for, and did.
@@ -62,23 +69,42 @@ pub struct NodeHealth {
     pub problem: Option<NodeError>,
 }
 
-pub(crate) async fn check(cluster: Arc<Cluster>) -> Health {
+/// The health of the shards of a manager.
+pub(crate) async fn check_all(clusters: Vec<Arc<Cluster>>) -> Health {
+    of_shards(join_all(clusters.into_iter().map(check)).await)
+}
+
+async fn check(cluster: Arc<Cluster>) -> (bool, Option<u64>, Vec<NodeHealth>) {
     cluster.all_joined().await;
     let (quorum, nodes) = check_nodes(&cluster, false).await;
-    let generation = cluster.membership().roster().map(|roster| roster.generation);
-    Health { quorum, generation, nodes }
+    (quorum, generation(&cluster), nodes)
 }
 
 /// The health of a manager that was shut down: nothing is asked.
-pub(crate) fn after_shutdown(cluster: &Cluster) -> Health {
+pub(crate) fn after_shutdown(clusters: &[Arc<Cluster>]) -> Health {
     let problem = NodeError::Unreachable { reason: SHUT_DOWN.into() };
-    let nodes = cluster.members.iter().map(|member| NodeHealth {
+    let node = |member: &Member| NodeHealth {
         name: member.node.name().to_owned(),
         problem: Some(problem.clone()),
         ..NodeHealth::default()
-    });
-    let generation = cluster.membership().roster().map(|roster| roster.generation);
-    Health { quorum: false, generation, nodes: nodes.collect() }
+    };
+    let shard = |cluster: &Arc<Cluster>| (false, generation(cluster), cluster.members.iter().map(node).collect());
+    of_shards(clusters.iter().map(shard).collect())
+}
+
+fn generation(cluster: &Cluster) -> Option<u64> {
+    cluster.membership().roster().map(|roster| roster.generation)
+}
+
+/// The health of a manager, from that of each shard.
+fn of_shards(shards: Vec<(bool, Option<u64>, Vec<NodeHealth>)>) -> Health {
+    let generation = shards.first().and_then(|(_, generation, _)| *generation);
+    let (mut shards_without_quorum, mut nodes) = (Vec::new(), Vec::new());
+    for (shard, (quorum, _, of_shard)) in (0..).zip(shards) {
+        shards_without_quorum.extend((!quorum).then_some(shard));
+        nodes.extend(of_shard.into_iter().map(|node| NodeHealth { shard, ..node }));
+    }
+    Health { quorum: shards_without_quorum.is_empty(), shards_without_quorum, generation, nodes }
 }
 
 /// The roster and the seat for which a node votes.
@@ -145,7 +171,16 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
     };
     let (name, admitted) = (member.node.name().to_owned(), problem.is_none());
     (
-        NodeHealth { name, reachable, admitted, round_trip, member: member_id, joining, problem },
+        NodeHealth {
+            name,
+            reachable,
+            admitted,
+            round_trip,
+            member: member_id,
+            joining,
+            problem,
+            ..NodeHealth::default()
+        },
         seat.filter(|_| admitted),
     )
 }

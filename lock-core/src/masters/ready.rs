@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use futures_util::future::select_ok;
 use thiserror::Error;
 
 use super::health::{NodeHealth, check_nodes};
@@ -24,8 +25,17 @@ pub enum NotReady {
     },
 }
 
-/// Asks all nodes, until a majority would grant a lock or all of them have answered.
-pub(crate) async fn ready(cluster: Arc<Cluster>) -> Result<(), NotReady> {
+/// Asks the nodes of all shards, until a lock of one of them would be granted.
+pub(crate) async fn ready(clusters: Vec<Arc<Cluster>>) -> Result<(), NotReady> {
+    let shards = clusters.into_iter().map(|cluster| Box::pin(ready_in(cluster)));
+    match select_ok(shards).await {
+        Ok(_) => Ok(()),
+        Err(last) => Err(last),
+    }
+}
+
+/// Asks all nodes of a shard, until a majority would grant a lock or all of them have answered.
+async fn ready_in(cluster: Arc<Cluster>) -> Result<(), NotReady> {
     cluster.first_contact().await;
     let (quorum, nodes) = check_nodes(&cluster, true).await;
     let problem = |node: &NodeHealth| Some((node.name.clone(), node.problem.clone()?));

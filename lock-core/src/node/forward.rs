@@ -53,6 +53,9 @@ macro_rules! forward_to_node {
     };
     (@is_alone $($to:tt)*) => { $crate::forward_to_node!(fn $($to)*; is_alone() -> bool); };
     (@set_max_ttl $($to:tt)*) => { $crate::forward_to_node!(fn $($to)*; set_max_ttl(max_ttl: std::time::Duration)); };
+    (@shard $($to:tt)*) => {
+        $crate::forward_to_node!(fn $($to)*; shard(shard: u32) -> Option<std::sync::Arc<dyn $crate::LockNode>>);
+    };
     (@disconnect $($to:tt)*) => { $crate::forward_to_node!(fn $($to)*; disconnect()); };
 }
 
@@ -61,7 +64,7 @@ macro_rules! delegate {
         impl<T: LockNode + ?Sized> LockNode for $pointer<T> {
             forward_to_node!(self => (**self);
                 name inspect write_record read_fences submit submit_all look evict wakeups disconnected last_words
-                disconnect node_timeout is_alone set_max_ttl);
+                disconnect shard node_timeout is_alone set_max_ttl);
         }
     };
 }

@@ -1,13 +1,16 @@
 use std::sync::Arc;
 
+#[cfg(feature = "redis")]
+use super::redis::{prefix_of_shard, slot_of};
 use crate::random::{OwnerId, WaiterId};
-use crate::resource::{Resource, slot_name, split_slot};
+use crate::resource::{Resource, hash, slot_name, split_slot};
 
 /// The names of the keys that one set of masters uses, all under one prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keyspace {
     prefix: String,
     record: String,
+    slot: Option<u16>,
 }
 
 impl Keyspace {
@@ -23,7 +26,30 @@ impl Keyspace {
 
     /// The keyspace under a prefix. A manager refuses a prefix that contains braces.
     pub fn new(prefix: &str) -> Self {
-        Self { prefix: prefix.to_owned(), record: format!("{prefix}{{node}}") }
+        Self { prefix: prefix.to_owned(), record: format!("{prefix}{{node}}"), slot: None }
+    }
+
+    /// The keyspace of one of several shards. That of the first is the one that there is without shards: so a client with another
+    /// number of them finds its record.
+    ///
+    /// No resource has the name `{}`, so what follows the prefix of another shard is no key of the first one.
+    #[must_use]
+    pub fn of_shard(prefix: &str, shard: u32) -> Self {
+        if shard == 0 { Self::new(prefix) } else { Self::new(&format!("{prefix}{{}}{shard}:")) }
+    }
+
+    /// The keyspace of a shard in a Redis Cluster: all of its keys are in one slot, by the hash tag at the beginning of its prefix.
+    #[cfg(feature = "redis")]
+    #[must_use]
+    pub fn in_cluster(prefix: &str, shard: u32) -> Self {
+        let prefix = prefix_of_shard(prefix, shard);
+        Self { slot: Some(slot_of(&prefix)), ..Self::new(&prefix) }
+    }
+
+    /// The slot of a Redis Cluster that all of its keys are in, if it is for one.
+    #[must_use]
+    pub fn slot(&self) -> Option<u16> {
+        self.slot
     }
 
     /// The key of the node's own record.
@@ -202,14 +228,10 @@ impl LockKeys {
     }
 }
 
-/// The 64-bit FNV-1a hash (Fowler, Noll, Vo; draft-eastlake-fnv). Every process and every version must compute the same
-/// fence, otherwise they would count the tokens of one lock in different places.
+/// Every process and every version must compute the same fence, otherwise they would count the tokens of one lock in different places.
 fn fence_of(lock_key: &str) -> u16 {
     const { assert!(Keyspace::FENCES.is_power_of_two()) };
-    let hash = lock_key
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let [low, next, ..] = hash.to_le_bytes();
+    let [low, next, ..] = hash(lock_key).to_le_bytes();
     u16::from_le_bytes([low, next]) % Keyspace::FENCES
 }
 
@@ -225,6 +247,26 @@ mod tests {
         assert_eq!(keyspace.record(), "shop:{node}");
         let keys = LockKeys::new(&keyspace, "stock:42");
         assert_eq!(keys.lock_key(), "shop:stock:42");
+    }
+
+    #[test]
+    fn shards_have_no_key_in_common_and_the_first_has_those_without_shards() {
+        assert_eq!(Keyspace::of_shard("shop:", 0), Keyspace::new("shop:"));
+        for prefix in ["", "shop:"] {
+            let mut seen = HashSet::new();
+            for shard in [0, 1, 10, 11, 63] {
+                let keyspace = Arc::new(Keyspace::of_shard(prefix, shard));
+                // Names that look like parts of keys, and what scripts keep beside a lock.
+                for resource in [":a", "1:a", "10:", "queue", ":queue", "test", ":test:"] {
+                    let keys = keyspace.keys_of(resource);
+                    assert!(seen.insert(keys.lock_key().to_owned()), "{}", keys.lock_key());
+                    assert!(seen.insert(LockKeys::of_slot(&keyspace, resource, 1).lock_key().to_owned()));
+                    assert!(seen.insert(format!("{}{{{resource}}}:queue", keyspace.prefix)));
+                }
+                assert!(seen.insert(keyspace.record().to_owned()));
+                assert!(seen.insert(keyspace.test_keys(OwnerId::from_bits(1)).lock_key().to_owned()));
+            }
+        }
     }
 
     #[test]

@@ -234,6 +234,13 @@ pub trait LockNode: Send + Sync + 'static {
     /// runtime that polls it. The default implementation does nothing, which is right for a node without a connection.
     fn disconnect(&self) {}
 
+    /// The same server for one of several [shards](crate::LockManagerBuilder::shards): a node with a keyspace of its own, under a name that
+    /// says which shard it is, such as `10.0.0.1:6379#3`. The default implementation returns `None`, for a store that cannot be divided.
+    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
+        _ = shard;
+        None
+    }
+
     /// How long the node is given to reply to a request about a lock of this time to live, if the builder of the manager does not say
     /// ([`node_timeout`](crate::LockManagerBuilder::node_timeout)). Of several nodes in one set, the longest applies to all.
     ///

@@ -32,6 +32,8 @@ pub struct Roster {
     pub formed_over: Vec<SetId>,
     /// The name of the set.
     pub name: String,
+    /// How many shards the locks are divided into, of which this set is one.
+    pub shards: u32,
     /// A seat for each master. More than half of them, vacant ones included, are a majority.
     pub seats: Vec<Option<Seat>>,
 }
@@ -122,8 +124,8 @@ mod text {
 
     impl fmt::Display for Roster {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, seats } = self;
-            write!(f, "{set} {generation} {} {} -", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
+            let Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, shards, seats } = self;
+            write!(f, "{set} {generation} {} {} {shards} -", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
             formed_over.iter().try_for_each(|set| write!(f, "{set}"))?;
             write!(f, " {name}")?;
             seats.iter().try_for_each(|seat| match seat {
@@ -137,11 +139,12 @@ mod text {
         /// Parses the text that [`Display`](fmt::Display) writes.
         pub fn parse(text: &str) -> Option<Self> {
             let mut lines = text.split('\n');
-            let mut words = lines.next()?.splitn(6, ' ');
+            let mut words = lines.next()?.splitn(7, ' ');
             let set = SetId(u64::from_str_radix(words.next()?, 16).ok()?);
             let generation = parse_number(words.next()?)?;
             let mut millis = || Some(Duration::from_millis(parse_number(words.next()?)?));
             let (max_ttl, quarantine_ttl) = (millis()?, millis()?);
+            let shards = u32::try_from(parse_number(words.next()?)?).ok()?;
             let formed_over = parse_sets(words.next()?)?;
             let name = words.next()?.to_owned();
             let seat = |line: &str| match line.split_once(' ') {
@@ -151,7 +154,7 @@ mod text {
                 }
             };
             let seats = lines.map(seat).collect::<Option<Vec<_>>>()?;
-            Some(Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, seats })
+            Some(Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, shards, seats })
         }
     }
 
@@ -181,6 +184,7 @@ mod tests {
             quarantine_ttl: Duration::from_secs(60),
             formed_over: vec![SetId(1), SetId(u64::MAX)],
             name: "two words".into(),
+            shards: 16,
             seats: vec![seat(1), None, seat(3)],
         };
         assert_eq!(Roster::parse(&roster.to_string()), Some(roster.clone()));

@@ -83,7 +83,7 @@ impl Turns {
                 // Not reached: a turn that is dropped is passed on first.
                 Err(_) => Err(NotEntered::Closed),
             },
-            () = self.engine.closing.cancelled() => Err(NotEntered::Closed),
+            () = self.engine.background.closing.cancelled() => Err(NotEntered::Closed),
             () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
         }
     }

@@ -158,7 +158,7 @@ impl Turn {
             biased;
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
             Ok(Handover::Slot(grant)) = &mut handed => return Woken::Slot(grant),
-            () = engine.closing.cancelled() => Woken::Closed,
+            () = engine.background.closing.cancelled() => Woken::Closed,
             () = self.at_nodes.wait(engine, listening, failed, free_in, until) => Woken::TryAgain,
         };
         if !waits_for_slot {

@@ -34,8 +34,8 @@ impl Listener {
     pub(super) fn add_to(engine: &Engine, listening: &Arc<Listening>, turns: &Weak<Turns>) {
         let listener =
             Self { cluster: Arc::clone(&engine.cluster), listening: Arc::clone(listening), turns: Weak::clone(turns) };
-        let (listener, stop) = (Arc::new(listener), engine.stopped());
-        engine.home.add(move || {
+        let (listener, stop) = (Arc::new(listener), engine.background.stopped());
+        engine.background.home.add(move || {
             let (listener, stop) = (Arc::clone(&listener), stop.clone());
             async move {
                 tokio::select! {

@@ -1,6 +1,7 @@
 mod clock;
 mod disk;
 mod sentinel;
+mod slots;
 mod standby;
 
 use std::net::{Ipv4Addr, TcpListener};
@@ -18,6 +19,7 @@ use tokio::sync::{Mutex, MutexGuard};
 pub use self::clock::Clock;
 pub use self::disk::Backup;
 pub use self::sentinel::Sentinel;
+pub use self::slots::SlotCluster;
 use crate::statistics::executed;
 use crate::wait::eventually_async;
 

@@ -19,7 +19,8 @@ fn home() -> Arc<Home> {
     let config = MembershipConfig::of([node.name()]);
     let (random, stop) = (Arc::new(Random::from_seed(1)), CancellationToken::new());
     let cluster = Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), stop.clone());
-    let home = Arc::new(Home::new(Arc::new(cluster), stop));
+    let home = Arc::new(Home::new(stop));
+    home.clusters.lock().unwrap().push(Arc::new(cluster));
     home.add(std::future::pending);
     home
 }

@@ -1,4 +1,6 @@
 use super::*;
+use crate::cluster::Cluster;
+use crate::engine::Background;
 use crate::node::{Keyspace, LockNode, MemoryNode};
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
@@ -10,8 +12,10 @@ async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
     let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
     let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
     let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
-    let engine = Arc::new(Engine::new(masters, Keyspace::new(""), config, None, Random::from_seed(1), Arc::default()));
-    engine.home.start();
+    let (background, random) = (Background::new(), Arc::new(Random::from_seed(1)));
+    let cluster = Cluster::new(masters, Keyspace::new(""), config, random, Arc::default(), background.stopped());
+    let engine = Arc::new(Engine::new(Arc::new(cluster), &background, None));
+    engine.background.home.start();
     engine.cluster.all_joined().await;
     (nodes, engine)
 }
@@ -41,13 +45,13 @@ async fn nodes_that_cannot_have_the_key_decide_while_the_others_hang() {
 async fn a_release_goes_on_in_the_background_only_if_a_node_has_not_replied() {
     let (nodes, engine) = engine().await;
     drop(release(&engine, NodeSet::all(5)));
-    assert_eq!(engine.tracker.len(), 0);
+    assert_eq!(engine.background.tracker.len(), 0);
 
     nodes[4].set_delay(Duration::from_secs(1));
     assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
-    assert_ne!(engine.tracker.len(), 0);
-    engine.tracker.close();
+    assert_ne!(engine.background.tracker.len(), 0);
+    engine.background.tracker.close();
     let began = Instant::now();
-    engine.tracker.wait().await;
+    engine.background.tracker.wait().await;
     assert_eq!(began.elapsed(), Duration::from_secs(1), "until it has");
 }

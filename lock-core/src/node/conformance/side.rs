@@ -141,6 +141,7 @@ impl Side {
             quarantine_ttl: self.times.ttl,
             formed_over: vec![SetId(3), SetId(4)],
             name: "a set".into(),
+            shards: 1,
             seats: vec![Some(Seat { member, address: "a server".into() }), None],
         };
         let ballot = Ballot { round: 2, proposer: 7 };

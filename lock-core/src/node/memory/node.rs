@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{Shared, State, is_down};
 use super::store::Store;
+use crate::forward_to_node;
 use crate::mutex::Mutex;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
@@ -170,10 +171,29 @@ impl LockNode for MemoryNode {
         })
     }
 
+    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
+        Some(Arc::new(MemoryShard { node: self.clone(), name: format!("{}#{shard}", self.0.name) }))
+    }
+
     fn disconnected(&self) -> NodeFuture<()> {
         let link = self.0.lock().link.clone();
         Box::pin(async move { link.cancelled().await })
     }
+}
+
+/// A node for one of several shards, whose keys are apart from those of others. The faults of the node are those of all.
+struct MemoryShard {
+    node: MemoryNode,
+    name: String,
+}
+
+impl LockNode for MemoryShard {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    forward_to_node!(self => self.node;
+        inspect write_record read_fences submit submit_all look evict wakeups disconnected last_words disconnect node_timeout);
 }
 
 /// What a node's clock shows, in microseconds since the Unix epoch, this long after the node was created.

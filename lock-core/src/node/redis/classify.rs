@@ -41,7 +41,9 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
         "NOPERM" => Refusal::Permission { detail }.into(),
         // A script meets what the user lacks with no code of its own.
         "ERR" if detail.starts_with("The user executing the script can't") => Refusal::Permission { detail }.into(),
-        "CROSSSLOT" | "CLUSTERDOWN" | "MOVED" | "ASK" => Refusal::ClusterMode { detail }.into(),
+        "CROSSSLOT" => Refusal::ClusterMode { detail }.into(),
+        // A script met a key that is on another server, while the slot is being moved. It was cut short.
+        "ERR" if detail.contains("non local key") => NodeError::ConnectionLost { reason: detail },
         code => NodeError::Rejected { code: code.to_owned(), detail },
     }
 }
@@ -105,14 +107,19 @@ pub(super) fn is_no_script(value: &redis::Value) -> bool {
 mod tests {
     use redis::make_extension_error;
 
+    use crate::error::is_elsewhere;
+
     use super::*;
 
     #[test]
-    fn a_server_in_cluster_mode_is_refused() {
-        for code in ["CROSSSLOT", "CLUSTERDOWN", "MOVED", "ASK"] {
-            let error = node_error(&make_extension_error(code.into(), Some("detail".into())));
-            assert_eq!(error, Refusal::ClusterMode { detail: "detail".into() }.into());
+    fn a_server_in_cluster_mode_is_refused_and_a_slot_that_is_elsewhere_is_looked_for() {
+        let error = |code: &str| node_error(&make_extension_error(code.into(), Some("detail".into())));
+        assert_eq!(error("CROSSSLOT"), Refusal::ClusterMode { detail: "detail".into() }.into());
+        for code in ["CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN"] {
+            assert!(is_elsewhere(code) && error(code).may_pass() && !error(code).may_have_executed(), "{code}");
         }
+        let in_script = error_reply("ERR", "Script attempted to access a non local key in a cluster node script: 1");
+        assert!(in_script.may_have_executed() && in_script.may_pass());
     }
 
     #[test]

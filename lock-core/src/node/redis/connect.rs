@@ -95,6 +95,14 @@ impl Server {
         Ok(Self { info, tls: Some(tls) })
     }
 
+    /// Its host, if it is at one.
+    pub(super) fn host(&self) -> Option<String> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) => Some(host.clone()),
+            _ => None,
+        }
+    }
+
     /// The same login, database and trust, on another host.
     pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
         let mut server = self.clone();

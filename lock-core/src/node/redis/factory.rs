@@ -134,6 +134,6 @@ impl RedisNode {
         F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        Self::new(name.into(), Source::Factory(Box::new(move |config| Box::pin(factory(config)))))
+        Self::new(name.into(), Source::Factory(Arc::new(move |config| Box::pin(factory(config)))))
     }
 }

@@ -30,14 +30,15 @@ pub(super) async fn inspect(connection: &mut MultiplexedConnection, keyspace: &K
     pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS);
     pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
     // To nobody: only whether this user may publish is of interest.
-    pipeline.cmd("PUBLISH").arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
+    let publish = if keyspace.slot().is_some() { "SPUBLISH" } else { "PUBLISH" };
+    pipeline.cmd(publish).arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
     let answers = query(connection, &pipeline).await?;
     // The time before the record: a quarantine that begins in between is not taken for over.
     let [info, time, record, fsync, published] = <[Value; 5]>::try_from(answers)
         .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 5 commands", answers.len()) })?;
 
     let info: String = read(info)?;
-    if let Some(refusal) = refusal(&info)? {
+    if let Some(refusal) = refusal(&info, keyspace.slot().is_some())? {
         return Err(refusal.into());
     }
     let (seconds, micros): (u64, u64) = read(time)?;
@@ -67,9 +68,9 @@ pub(super) fn is_other_data_of_same_process(one: &str, other: &str) -> bool {
 }
 
 /// Why the server must not be used, by its own account.
-fn refusal(info: &str) -> Result<Option<Refusal>, NodeError> {
+fn refusal(info: &str, in_cluster: bool) -> Result<Option<Refusal>, NodeError> {
     let (version, policy) = (version(field(info, "redis_version")?)?, field(info, "maxmemory_policy")?);
-    Ok(if field(info, "cluster_enabled") == Ok("1") {
+    Ok(if !in_cluster && field(info, "cluster_enabled") == Ok("1") {
         // Only some of its answers would be redirections: it has the keys of some slots.
         Some(Refusal::ClusterMode { detail: "cluster_enabled is 1".into() })
     } else if field(info, "role")? != "master" {
@@ -149,7 +150,7 @@ mod tests {
             ];
             let line =
                 |(name, usual): (&str, &str)| format!("{name}:{}\r\n", if name == changed { value } else { usual });
-            refusal(&usual.map(line).concat()).unwrap()
+            refusal(&usual.map(line).concat(), false).unwrap()
         };
         assert_eq!(refusal_of("", ""), None);
         assert_eq!(refusal_of("role", "slave"), Some(Refusal::Replica));

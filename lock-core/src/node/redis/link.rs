@@ -26,6 +26,7 @@ use crate::node::{
     Evict, Eviction, FenceReading, FoundRecord, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
     RecordWrite, Wakeups,
 };
+use crate::random::WaiterId;
 use crate::task::Task;
 
 pub(super) type Link = link::Link<Session>;
@@ -92,8 +93,9 @@ impl Session {
         })
     }
 
-    pub(super) async fn wakeups(&self, channel: &str) -> Result<Wakeups, NodeError> {
-        subscribe(self.connection.clone(), self.pushes.clone(), channel).await
+    pub(super) async fn wakeups(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
+        let (channel, is_sharded) = (keyspace.wakeup_channel(waiter), keyspace.slot().is_some());
+        subscribe(self.connection.clone(), self.pushes.clone(), &channel, is_sharded).await
     }
 }
 

@@ -8,15 +8,17 @@ use redis::{AsyncConnectionConfig, RedisResult};
 use tokio_util::sync::CancellationToken;
 
 use super::classify::factory_error;
+use super::cluster::Seeds;
 use super::connect::{CONNECT_TIMEOUT, Connected, Server};
 use super::link::{Link, Session, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::sentinel::Sentinels;
 use super::warnings::Warnings;
+use crate::error::is_elsewhere;
 use crate::forward_to_node;
 use crate::node::link::PresentLink;
-use crate::node::{Inspection, Keyspace, LockNode, NodeError, NodeFuture, Wakeups, in_memory_timeout};
+use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups, in_memory_timeout};
 use crate::random::WaiterId;
 
 /// A response timeout that never fires.
@@ -75,10 +77,12 @@ pub struct RedisNode {
 }
 
 /// What the connections of a node come from.
+#[derive(Clone)]
 pub(super) enum Source {
     Server(Server),
     Sentinels(Sentinels),
-    Factory(Box<Factory>),
+    Cluster(Seeds),
+    Factory(Arc<Factory>),
 }
 
 /// Opens a connection by a configuration, which is for this one.
@@ -127,9 +131,25 @@ impl RedisNode {
     }
 }
 
+impl RedisNode {
+    /// A node for the servers of a Redis Cluster that have the slots of its shards. Seeds as one URL: see
+    /// [`LockManagerBuilder::redis_cluster`](crate::LockManagerBuilder::redis_cluster).
+    pub(crate) fn from_cluster(url: &str) -> Result<Self, InvalidUrl> {
+        let seeds = Seeds::new(url)?;
+        Ok(Self::new(seeds.name.clone(), Source::Cluster(seeds)))
+    }
+
+    /// Whether its keys are those of a slot: [`Keyspace::in_cluster`].
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        matches!(self.shared.source, Source::Cluster(_))
+    }
+}
+
 impl Source {
-    async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+    /// Connects to the server, or the one that has a slot.
+    async fn connect(&self, slot: Option<u16>, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
         match self {
+            Self::Cluster(seeds) => seeds.connect(slot.unwrap_or_default(), config).await,
             Self::Server(server) => server.connect(config).await,
             Self::Sentinels(sentinels) => sentinels.connect(config).await,
             Self::Factory(factory) => {
@@ -144,16 +164,16 @@ impl Source {
 
     /// Whether another server may take the place of this one, which lacks what did not reach it.
     fn is_elected(&self) -> bool {
-        matches!(self, Self::Sentinels(_))
+        matches!(self, Self::Sentinels(_) | Self::Cluster(_))
     }
 }
 
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
-    async fn open(&self, replication: Option<Replication>) -> Result<Link, NodeError> {
+    async fn open(&self, slot: Option<u16>, replication: Option<Replication>) -> Result<Link, NodeError> {
         let opening = async {
             let (pushes, config) = Pushes::new(CancellationToken::new());
-            let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.source.connect(config)).await;
+            let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.source.connect(slot, config)).await;
             let no_answer = || Err(NodeError::Unreachable { reason: "no answer while connecting".into() });
             open(connected.unwrap_or_else(|_| no_answer())?, pushes, replication, &self.warnings).await
         };
@@ -170,11 +190,13 @@ impl LockNode for RedisNode {
         let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
         let (replication, is_elected) = (self.replication, self.shared.source.is_elected());
         Box::pin(async move {
-            let link = node.open(replication).await?;
+            let link = node.open(keyspace.slot(), replication).await?;
             let inspection = link.inspect(&keyspace).await;
-            if is_elected && matches!(inspection, Err(NodeError::Refused(_))) {
-                // Another server may have taken its place: the next inspection asks where it is.
-                link.close();
+            // Another server may have taken its place: the next inspection asks where it is.
+            match &inspection {
+                Err(NodeError::Refused(_)) if is_elected => link.close(),
+                Err(NodeError::Rejected { code, .. }) if is_elected && is_elsewhere(code) => link.close(),
+                _ => {}
             }
             let found = inspection?;
             Ok(Inspection { durable: found.durable && !is_elected, ..found })
@@ -182,14 +204,19 @@ impl LockNode for RedisNode {
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let (link, channel) = (self.shared.link.inspected(), keyspace.wakeup_channel(waiter));
-        Box::pin(async move { link?.session().wakeups(&channel).await })
+        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
+        Box::pin(async move { link?.session().wakeups(&keyspace, waiter).await })
     }
 
     forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
         in_memory_timeout(ttl) + self.replication.map(|replication| replication.timeout()).unwrap_or_default()
+    }
+
+    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
+        let node = Self::new(format!("{}#{shard}", self.shared.name), self.shared.source.clone());
+        Some(Arc::new(Self { replication: self.replication, ..node }))
     }
 
     fn disconnect(&self) {

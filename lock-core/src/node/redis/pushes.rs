@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
 use tokio::sync::mpsc;
@@ -29,7 +28,8 @@ pub(super) struct Pushes {
 
 struct Inbox {
     gone: CancellationToken,
-    lost_data: AtomicBool,
+    /// Why no reply counts any more.
+    distrusted: OnceLock<&'static str>,
     /// Who listens, by channel: one, as a manager is one waiter.
     listeners: Mutex<BTreeMap<String, mpsc::Sender<Wakeup>>>,
 }
@@ -38,7 +38,7 @@ impl Pushes {
     /// What will arrive over the one connection that is made with this configuration. `gone` is cancelled when the connection is lost,
     /// or the server lost its data.
     pub(super) fn new(gone: CancellationToken) -> (Self, AsyncConnectionConfig) {
-        let inbox = Arc::new(Inbox { gone, lost_data: AtomicBool::default(), listeners: Mutex::default() });
+        let inbox = Arc::new(Inbox { gone, distrusted: OnceLock::new(), listeners: Mutex::default() });
         let (sender, arriving) = (Arc::clone(&inbox), Arc::new(()));
         let pushes = Self { inbox, arrive: Arc::downgrade(&arriving) };
         let sender = move |push| {
@@ -67,15 +67,13 @@ impl Pushes {
         Err(Refusal::Unusable { reason: reason.into() }.into())
     }
 
-    /// An error if the server said that it lost its data. To be called when a reply was read: the server may have replied with
-    /// other data.
+    /// An error if the server said that it lost its data, or replies may not be those to the requests. To be called when a reply was
+    /// read: the server may have replied with other data.
     pub(super) fn check(&self) -> Result<(), NodeError> {
-        if self.inbox.lost_data.load(Ordering::Acquire) {
-            return Err(NodeError::ConnectionLost {
-                reason: "the server lost its data, and is inspected again".into(),
-            });
+        match self.inbox.distrusted.get() {
+            Some(reason) => Err(NodeError::ConnectionLost { reason: (*reason).into() }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// An answer that was read, unless the server lost its data before it gave it.
@@ -101,10 +99,11 @@ impl Inbox {
             PushKind::Disconnection => self.gone.cancel(),
             // Of all keys at once. A connection that tracks is told that before any later reply.
             PushKind::Invalidate if matches!(data[..], [Value::Nil]) => {
-                self.lost_data.store(true, Ordering::Release);
-                self.gone.cancel();
+                self.distrust("the server lost its data, and is inspected again");
             }
-            PushKind::Message => {
+            // Nobody asked for it (see `wakeups.rs`), and redis-rs takes it for a reply: each one after it goes to the wrong request.
+            PushKind::SUnsubscribe => self.distrust("the slot moved to another server, which is looked for"),
+            PushKind::Message | PushKind::SMessage => {
                 if let Some((channel, wakeup)) = parse(data)
                     && let Some(listener) = self.listeners.lock().get(&channel)
                 {
@@ -113,6 +112,12 @@ impl Inbox {
             }
             _ => {}
         }
+    }
+
+    /// No reply counts any more, from now on: this is called before any later one is resolved.
+    fn distrust(&self, reason: &'static str) {
+        _ = self.distrusted.set(reason);
+        self.gone.cancel();
     }
 }
 
@@ -144,6 +149,15 @@ mod tests {
         inbox.receive(PushInfo { kind: PushKind::Invalidate, data: vec![Value::Nil] });
         let error = pushes.check().unwrap_err();
         assert!(pushes.gone().is_cancelled() && error.may_have_executed(), "{error}");
+    }
+
+    #[test]
+    fn no_reply_counts_behind_one_that_nobody_asked_for() {
+        let (pushes, inbox) = inbox();
+        inbox.receive(PushInfo { kind: PushKind::SSubscribe, data: vec![text("c"), Value::Int(1)] });
+        assert!(pushes.check().is_ok());
+        inbox.receive(PushInfo { kind: PushKind::SUnsubscribe, data: vec![text("c"), Value::Int(0)] });
+        assert!(pushes.check().unwrap_err().may_have_executed() && pushes.gone().is_cancelled());
     }
 
     #[test]

@@ -112,9 +112,9 @@ mod tests {
             let damaged = [
                 (0, format!("00ff-{number}")),
                 (1, number.to_string()),
-                (5, format!("0abc {number} 1000 1000 name\n{seat}")),
-                (5, format!("0abc 1 {number} 1000 name\n{seat}")),
-                (5, format!("0abc 1 1000 {number} name\n{seat}")),
+                (5, format!("0abc {number} 1000 1000 1 - name\n{seat}")),
+                (5, format!("0abc 1 {number} 1000 1 - name\n{seat}")),
+                (5, format!("0abc 1 1000 {number} 1 - name\n{seat}")),
                 (7, format!("{number}-00ff")),
                 (9, format!("00ff-7 {number}")),
             ];

@@ -16,6 +16,7 @@ const PORT: u16 = 26379;
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The sentinels of a master.
+#[derive(Clone)]
 pub(super) struct Sentinels {
     sentinels: Vec<(String, Server)>,
     /// The name of the master, as the sentinels know it.

@@ -20,8 +20,18 @@ struct Subscription {
     messages: mpsc::Receiver<Wakeup>,
     connection: MultiplexedConnection,
     pushes: Pushes,
-    /// What ends it; `None` if the server refused it.
-    unsubscribe: Option<Cmd>,
+    end: End,
+}
+
+/// What ends a subscription.
+enum End {
+    /// Nothing: the server refused it.
+    None,
+    /// A command.
+    Unsubscribe(Cmd),
+    /// To give up the connection, if the channel is one of a slot. When the slot moves, a server ends such a subscription unasked, and
+    /// redis-rs takes what it says then for the reply to a request. So no request has that reply: see [`Pushes`].
+    Close,
 }
 
 /// Subscribes to a channel. The stream ends when the connection must not be used any more.
@@ -29,18 +39,22 @@ pub(super) async fn subscribe(
     connection: MultiplexedConnection,
     pushes: Pushes,
     channel: &str,
+    is_sharded: bool,
 ) -> Result<Wakeups, NodeError> {
     // In the older protocol, a connection that has subscribed would execute no request.
     let messages = pushes.wakeups(channel)?;
-    let subscribe = redis::cmd("SUBSCRIBE").arg(channel).take();
-    let unsubscribe = redis::cmd("UNSUBSCRIBE").arg(channel).set_no_response(true).take();
+    let (subscribe, end) = match is_sharded {
+        true => ("SSUBSCRIBE", End::Close),
+        false => ("SUBSCRIBE", End::Unsubscribe(redis::cmd("UNSUBSCRIBE").arg(channel).set_no_response(true).take())),
+    };
+    let subscribe = redis::cmd(subscribe).arg(channel).take();
     let gone = pushes.gone().clone();
     // From here on, to drop it unsubscribes.
-    let mut subscription = Subscription { messages, connection, pushes, unsubscribe: Some(unsubscribe) };
+    let mut subscription = Subscription { messages, connection, pushes, end };
     // The confirmation is a message, which redis-rs takes for the reply as well; a refusal is the reply.
     match timeout(CONNECT_TIMEOUT, subscription.connection.send_packed_command(&subscribe)).await {
         Ok(Ok(Value::ServerError(error))) => {
-            subscription.unsubscribe = None;
+            subscription.end = End::None;
             return Err(node_error(&error.into()));
         }
         Ok(Ok(_)) => {}
@@ -60,9 +74,16 @@ impl Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let Some(unsubscribe) = self.unsubscribe.take().filter(|_| !self.pushes.gone().is_cancelled()) else { return };
-        // There is room for it, unless the server does not keep up.
-        if self.connection.send_packed_command(&unsubscribe).now_or_never().is_none() {
+        if self.pushes.gone().is_cancelled() {
+            return;
+        }
+        let is_ended = match std::mem::replace(&mut self.end, End::None) {
+            End::None => true,
+            // There is room for it, unless the server does not keep up.
+            End::Unsubscribe(unsubscribe) => self.connection.send_packed_command(&unsubscribe).now_or_never().is_some(),
+            End::Close => false,
+        };
+        if !is_ended {
             self.pushes.gone().cancel();
         }
     }

@@ -61,6 +61,7 @@ impl Membership {
     }
 
     /// Forms a set of the nodes in this client's list, if that is safe. Returns its first roster if that was chosen.
+    #[expect(clippy::result_large_err, reason = "a roster is chosen once in a long time")]
     pub(super) fn form(&mut self, now: Duration, draw: &mut dyn FnMut() -> u64) -> Result<Vec<Step>, Roster> {
         let missing = self.missing();
         let acceptors: Vec<usize> = self.records().map(|(node, _)| node).collect();
@@ -172,6 +173,7 @@ impl Membership {
             quarantine_ttl: quarantines.fold(self.config.max_ttl, Duration::max),
             formed_over: self.formed_over(),
             name: self.config.set_name.clone(),
+            shards: self.config.shards,
             seats: (0..self.nodes.len()).map(seat).collect(),
         }
     }

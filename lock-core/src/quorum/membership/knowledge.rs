@@ -17,6 +17,8 @@ pub struct MembershipConfig {
     pub max_ttl: Duration,
     /// The name of the set.
     pub set_name: String,
+    /// How many shards the locks are divided into, of which the set is one.
+    pub shards: u32,
     /// Whether it forms a set although nodes are missing.
     pub form_with_missing: bool,
     /// Whether a restarted node that has its record is trusted to have all its data, if it says that it is durable.
@@ -108,6 +110,11 @@ impl Membership {
     /// The newest roster that the client knows.
     pub fn roster(&self) -> Option<&Roster> {
         self.roster.as_ref()
+    }
+
+    /// Whether there is a set, whose locks are divided into as many shards as this client's.
+    pub(crate) fn is_of_same_shards(&self) -> bool {
+        self.roster.as_ref().is_some_and(|roster| roster.shards == self.config.shards)
     }
 
     /// Whether this client was there when the newest roster was chosen. It is then the one to go on first.
@@ -322,6 +329,8 @@ impl Membership {
                 let (ours, theirs) = (self.config.names.len(), roster.seats.len());
                 if roster.name != self.config.set_name {
                     other_set("set_name", format!("{:?}", self.config.set_name), format!("{:?}", roster.name))
+                } else if roster.shards != self.config.shards {
+                    other_set("shards", self.config.shards.to_string(), roster.shards.to_string())
                 } else if ours != theirs {
                     other_set("number of nodes", ours.to_string(), theirs.to_string())
                 } else {

@@ -86,6 +86,7 @@ impl Membership {
     }
 
     /// Takes the next step towards a decision. Returns the roster if it is chosen already, otherwise what is to be done.
+    #[expect(clippy::result_large_err, reason = "a roster is chosen once in a long time")]
     pub(super) fn decide(
         &mut self,
         decision: &Decision<'_>,

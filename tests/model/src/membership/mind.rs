@@ -108,6 +108,7 @@ impl Mind {
             names: setting.lists[client].iter().map(|node| setting.name_of(*node)).collect(),
             max_ttl: max_ttl(ticks),
             set_name: String::new(),
+            shards: 1,
             form_with_missing: setting.successor == Some(client),
             passive: false,
             assume_durable: setting.is(MembershipMutant::ExemptionForDurable),

@@ -328,6 +328,7 @@ impl Encoder {
             quarantine_ttl: MINUTE,
             formed_over: vec![SetId(3), SetId(4)],
             name: "a set".to_owned(),
+            shards: 1,
             seats: vec![Some(Seat { member: MEMBER, address: "a server".to_owned() }), None],
         };
         let ballot = Ballot { round: 2, proposer: 7 };

@@ -39,6 +39,7 @@ mod seams_readers;
 mod seams_sets;
 mod sets;
 mod settings;
+mod shards;
 mod shutdown;
 mod slow_nodes;
 mod test_votes;

@@ -4,6 +4,8 @@
 
 mod authority;
 mod cancel_safety;
+mod cluster;
+mod cluster_faults;
 mod connecting;
 mod data_loss;
 mod dead_waiters;
@@ -26,6 +28,7 @@ mod script_equivalence;
 mod sentinel;
 mod server_errors;
 mod sets;
+mod shards_of_servers;
 mod test_votes;
 mod tls;
 mod two_addresses;

@@ -51,7 +51,7 @@ async fn a_server_in_cluster_mode_is_refused() {
     .await;
     let refusal = refusal(builder(&server)).await;
     assert_eq!(refusal, Refusal::ClusterMode { detail: "cluster_enabled is 1".into() });
-    assert!(refusal.to_string().contains("cluster-enabled no"), "{refusal}");
+    assert!(refusal.to_string().contains("redis_cluster"), "{refusal}");
     let locks = builder(&server).connect_lazy().unwrap();
     eventually_async("health says so, too", async || {
         matches!(problem(&locks).await, Some(NodeError::Refused(Refusal::ClusterMode { .. })))

@@ -36,9 +36,10 @@ if is_release then
     -- The caller may be behind them.
     if count == MAX_RESERVATIONS then try('ZREM', beside .. 'queue', WOKEN, 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN) end
     call('DEL', LOCK)
+    local publish = string.find(RECORD, '^{.+}{') and 'SPUBLISH' or 'PUBLISH'
     for n = 1, count do
       if n < 4 or n == 5 or n == count then
-        local heard = try('PUBLISH', RECORD .. ':wakeups:' .. waiters[n], n - 1 .. ' ' .. LOCK)
+        local heard = try(publish, RECORD .. ':wakeups:' .. waiters[n], n - 1 .. ' ' .. LOCK)
         if type(heard) ~= 'number' or heard == 0 then return nil, {unpack(waiters, 1, n - 1)} end
       end
     end

@@ -27,6 +27,8 @@
 local WAITER, RECORD, beside = ...
 local call, try, key, marks = redis.call, redis.pcall, beside.key, beside.marks
 local WAKEUPS = RECORD .. ':wakeups:'
+-- In a cluster, where a hash tag is in front, a message goes to the server of its slot alone.
+local publish = string.find(RECORD, '^{.+}{') and 'SPUBLISH' or 'PUBLISH'
 -- The caller as it is written if the node can wake it.
 local WOKEN = string.byte(WAITER) == string.byte('p') and string.sub(WAITER, 2) or WAITER
 local waiting
@@ -113,7 +115,7 @@ local function channel(waiter) return WAKEUPS .. string.gsub(waiter, '^r', '') e
 -- Whether a waiter hears that it comes after `before` others, or may: if the caller may not publish, nobody knows.
 local function hears(waiter, before, lock_key, caller_waits)
   if string.find(waiter, '^[ps]') or caller_waits and is_caller(waiter) then return true end
-  local heard = try('PUBLISH', channel(waiter), before .. ' ' .. lock_key)
+  local heard = try(publish, channel(waiter), before .. ' ' .. lock_key)
   return type(heard) ~= 'number' or heard > 0
 end
 
@@ -217,6 +219,6 @@ end
 
 waiting = {
   released = released, must_wait = must_wait, acquired = acquired, of_readers = of_readers, queue_key = queue_key, is_caller = is_caller,
-  reserved_for = reserved_for, hears = hears, end_reservations = end_reservations, channel = channel,
+  reserved_for = reserved_for, hears = hears, end_reservations = end_reservations, channel = channel, publish = publish,
 }
 return waiting

@@ -139,6 +139,7 @@ impl Client {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             max_ttl: MAX_TTL,
             set_name: String::new(),
+            shards: 1,
             form_with_missing: false,
             assume_durable: false,
             passive: false,

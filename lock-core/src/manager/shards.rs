@@ -1,0 +1,124 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cluster::Member;
+use crate::engine::{AttemptKind, Engine, FailedAttempt, Grant, SlotOffers, Wanted};
+use crate::error::{NodeVote, Vote};
+use crate::resource::{hash, split_slot};
+use crate::waiting::{LastAttempt, Turns};
+
+/// The most shards.
+pub(super) const MAX_SHARDS: u32 = 64;
+
+/// One set of masters, with everything that is about its locks. Shards have nothing in common but the background work of the manager.
+pub(super) struct Shard {
+    pub(super) engine: Arc<Engine>,
+    pub(super) turns: Arc<Turns>,
+}
+
+impl Shard {
+    /// Makes an attempt for each of several locks, all at once.
+    pub(super) async fn attempt_all(
+        &self,
+        wanted: &[Wanted<'_>],
+        kind: AttemptKind,
+        until: Instant,
+    ) -> Vec<Result<Grant, FailedAttempt>> {
+        let Some(first) = wanted.first() else { return Vec::new() };
+        match self.engine.enter_line(kind, until, first.options.ttl).await {
+            Ok(place) => self.engine.attempt_all(&place, wanted).await,
+            Err(failed) => wanted.iter().map(|_| Err(failed.clone())).collect(),
+        }
+    }
+
+    /// One of the slots that a majority of the nodes has free, at random: other callers see the same.
+    pub(super) fn any_free(&self, offers: &SlotOffers) -> Option<u32> {
+        let slots: Vec<u32> = offers.free_slots(self.engine.cluster.size()).collect();
+        let index = self.engine.random.number().checked_rem(slots.len() as u64)?;
+        slots.get(usize::try_from(index).unwrap_or_default()).copied()
+    }
+
+    /// The votes of the last attempt in a local queue. If it took the lock for another caller of this process, the nodes that
+    /// hold it are known, and the others' votes are not.
+    pub(super) fn votes_of(&self, last: &LastAttempt, remaining: Option<Duration>) -> Vec<NodeVote> {
+        if !last.votes.is_empty() {
+            return last.votes.to_vec();
+        }
+        let vote = |(node, member): (usize, &Member)| {
+            let vote = if last.ours.contains(node) { Vote::Held { remaining } } else { Vote::Pending };
+            NodeVote { node: member.node.name().to_owned(), vote }
+        };
+        self.engine.cluster.members.iter().enumerate().map(vote).collect()
+    }
+}
+
+/// The shards of a manager, at least one.
+pub(super) struct Shards(Box<[Shard]>);
+
+impl Shards {
+    /// A power of two of them.
+    pub(super) fn new(shards: impl IntoIterator<Item = Shard>) -> Self {
+        Self(shards.into_iter().collect())
+    }
+
+    /// The shard that has the lock on a resource, or on a slot of one: all slots of a resource are in one shard.
+    pub(super) fn of(&self, resource: &str) -> &Shard {
+        match &*self.0 {
+            [only] => only,
+            shards => &shards[place(split_slot(resource).map_or(resource, |(resource, _)| resource), shards.len())],
+        }
+    }
+
+    pub(super) fn first(&self) -> &Shard {
+        &self.0[0]
+    }
+
+    pub(super) fn get(&self, shard: u32) -> Option<&Shard> {
+        self.0.get(usize::try_from(shard).ok()?)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Shard> {
+        self.0.iter()
+    }
+}
+
+/// In which of several shards a resource is. Every process and every version must compute the same: a lock in two shards would have two
+/// holders.
+///
+/// Not by the low bits of the hash, which decide on the fence in the shard: there, half of the fences would have no lock.
+fn place(resource: &str, shards: usize) -> usize {
+    // The golden ratio, as in Fibonacci hashing: each bit of the hash has its part in the upper ones.
+    let mixed = hash(resource).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    usize::try_from(mixed).unwrap_or_default() & (shards - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_in_the_same_shard_in_every_version() {
+        let places = |shards| ["a", "stock:42", "export", "x:y"].map(|resource| place(resource, shards));
+        assert_eq!(places(2), [1, 0, 0, 0]);
+        assert_eq!(places(64), [3, 24, 58, 36]);
+    }
+
+    #[test]
+    fn resources_are_spread_over_the_shards() {
+        for shards in [2, 4, 16, 64] {
+            for name in
+                [|n: usize| format!("stock:{n}"), |n: usize| format!("{n}"), |n: usize| format!("user-{n:08}/cart")]
+            {
+                let mut counts = vec![0_usize; shards];
+                (0..shards * 1000).for_each(|n| counts[place(&name(n), shards)] += 1);
+                assert!(counts.iter().all(|count| (850..1150).contains(count)), "{} {counts:?}", name(0));
+            }
+        }
+    }
+}

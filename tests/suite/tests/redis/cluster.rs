@@ -1,0 +1,186 @@
+//! Redis Clusters as masters.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use lock_core::masters::Refusal;
+use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockManagerBuilder, NodeError};
+use lock_support::{Kind, RedisServer, SlotCluster, all_nodes_vote, eventually_async, free_port, try_every_kind};
+use tokio::time::{Instant, sleep};
+
+const TTL: Duration = Duration::from_secs(5);
+
+fn over(cluster: &SlotCluster, shards: u32) -> LockManagerBuilder {
+    LockManager::builder().redis_cluster([cluster.url()]).shards(shards).max_ttl(TTL).ttl(TTL).node_timeout(TTL / 5)
+}
+
+async fn refusal(builder: LockManagerBuilder) -> Refusal {
+    match builder.connect().await.unwrap_err() {
+        ConnectError::Config(ConfigError::RefusedNode { refusal, .. }) => refusal,
+        other => panic!("{other}"),
+    }
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("stock:{number}")).collect()
+}
+
+// promise: exclusion, turns
+#[tokio::test]
+async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster() {
+    let cluster = SlotCluster::start(3, 0).await;
+    try_every_kind(|| LockManager::builder().redis_cluster([cluster.url()]).shards(16), &Kind::ALL).await;
+}
+
+// promise: exclusion, turns
+#[tokio::test]
+async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_three_clusters() {
+    let clusters = futures_util::future::join_all((0..3).map(|_| SlotCluster::start(1, 0))).await;
+    let urls: Vec<_> = clusters.iter().map(SlotCluster::url).collect();
+    try_every_kind(|| LockManager::builder().redis_cluster(&urls).shards(2), &Kind::ALL).await;
+}
+
+// promise: exclusion, fencing
+#[tokio::test]
+async fn the_locks_of_shards_are_on_all_servers_and_each_is_in_one_slot() {
+    let cluster = SlotCluster::start(3, 0).await;
+    let locks = over(&cluster, 16).connect().await.unwrap();
+    let rival = over(&cluster, 16).connect().await.unwrap();
+    let mut held = Vec::new();
+    for name in names(100) {
+        held.push(locks.lock(name).acquire().await.unwrap());
+    }
+    for server in &cluster.servers {
+        let keys: Vec<_> = server.keys("{lock:#*}stock:*").await;
+        assert!(keys.len() > 15, "{}", keys.len());
+    }
+    assert_eq!(cluster.keys("{lock:#*}stock:*").await.len(), 100);
+    for name in names(100) {
+        assert!(matches!(rival.lock(name).try_acquire().await, Err(LockError::Contended { .. })));
+    }
+    let before = held[0].token();
+    drop(held);
+    assert!(rival.lock("stock:0").acquire().await.unwrap().token() > before);
+}
+
+// promise: turns
+#[tokio::test]
+async fn waiters_are_woken_by_channels_of_the_slot() {
+    let cluster = SlotCluster::start(3, 0).await;
+    let [ours, theirs] = [over(&cluster, 4).connect().await.unwrap(), over(&cluster, 4).connect().await.unwrap()];
+    let listening = async || cluster.query_all::<Vec<String>>("PUBSUB SHARDCHANNELS").await.concat().len();
+    for kind in Kind::ALL {
+        for name in names(8) {
+            let name = format!("{kind:?}:{name}");
+            let held = kind.acquire(&ours, &name).await.unwrap();
+            let waiting = tokio::spawn({
+                let theirs = theirs.clone();
+                async move { kind.rival(&theirs, &name, TTL * 2).await.map(|_| Instant::now()) }
+            });
+            eventually_async("it waits", async || !theirs.waiting().is_empty()).await;
+            eventually_async("it listens", async || listening().await > 0).await;
+            drop(held);
+            waiting.await.unwrap().unwrap();
+        }
+    }
+    assert!(listening().await >= 4, "one for each shard");
+    let ordinary = cluster.query_all::<Vec<String>>("PUBSUB CHANNELS").await.concat();
+    assert_eq!(ordinary, Vec::<String>::new(), "no message goes to all servers");
+    // Not one was left to a timer.
+    let commands = cluster.query_all::<String>("INFO commandstats").await.concat();
+    assert!(commands.contains("cmdstat_spublish"), "{commands}");
+}
+
+// promise: health
+#[tokio::test]
+async fn what_is_no_cluster_or_not_one_is_refused_with_the_remedy() {
+    let (plain, one, other) =
+        (RedisServer::start().await, SlotCluster::start(1, 0).await, SlotCluster::start(1, 0).await);
+    let refused = refusal(LockManager::builder().redis_cluster([plain.url()])).await;
+    assert_eq!(refused, Refusal::NotCluster { server: plain.address() });
+    assert!(refused.to_string().contains("name it with redis"), "{refused}");
+
+    let both = format!("{},{}", one.url(), other.servers[0].address());
+    let refused = refusal(LockManager::builder().redis_cluster([both])).await;
+    assert!(matches!(refused, Refusal::OtherCluster { .. }), "{refused}");
+    let text = refused.to_string();
+    assert!(text.contains(&one.servers[0].address()) && text.contains(&other.servers[0].address()), "{text}");
+
+    let refused = refusal(LockManager::builder().redis([one.servers[0].url()])).await;
+    assert!(matches!(refused, Refusal::ClusterMode { .. }) && refused.to_string().contains("redis_cluster"));
+
+    let mixed = LockManager::builder().redis_cluster([one.url()]).redis([plain.url()]).connect_lazy();
+    assert!(matches!(mixed, Err(ConfigError::MixedClusters { .. })), "{mixed:?}");
+    let braces = LockManager::builder().redis_cluster([one.url()]).prefix("{shop}:").connect_lazy();
+    assert!(matches!(braces, Err(ConfigError::InvalidPrefix { .. })), "{braces:?}");
+    let database = LockManager::builder().redis_cluster([format!("{}/1", one.url())]).connect_lazy();
+    assert!(database.unwrap_err().to_string().contains("no database but 0"));
+
+    let _locks = over(&one, 4).connect().await.unwrap();
+    let refused = refusal(over(&one, 8)).await;
+    assert!(refused.to_string().starts_with("shards is 8 here, but 4"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_seed_that_is_gone_keeps_nobody_from_the_cluster() {
+    let mut cluster = SlotCluster::start(3, 1).await;
+    let gone = format!("127.0.0.1:{}", free_port());
+    let url = cluster.url().replace("redis://", &format!("redis://{gone},"));
+    let locks = LockManager::builder().redis_cluster([url]).shards(4).max_ttl(TTL).connect().await.unwrap();
+    drop(locks.lock("r").acquire().await.unwrap());
+    let nobody = LockManager::builder().redis_cluster([format!("redis://{gone}")]);
+    let error = nobody.connect_timeout(Duration::from_secs(1)).connect().await.unwrap_err();
+    assert!(error.to_string().contains(&gone), "{error}");
+    // Nor does a primary that is gone, when its replica has taken its place.
+    let slot = cluster.slot("{lock:#0}").await;
+    let owner = cluster.owner(slot).await.unwrap();
+    cluster.servers[owner].kill();
+    let began = Instant::now();
+    eventually_async("the replica is asked", async || locks.health().await.quorum).await;
+    assert!(began.elapsed() < Duration::from_secs(30));
+}
+
+// promise: quarantine
+#[tokio::test]
+async fn a_failover_stops_the_shards_of_one_server_for_max_ttl_and_no_others() {
+    let cluster = SlotCluster::start(3, 1).await;
+    let locks = over(&cluster, 16).connect().await.unwrap();
+    let mut held = Vec::new();
+    for name in names(100) {
+        held.push(locks.lock(name).max_hold(Duration::from_secs(120)).acquire().await.unwrap());
+    }
+    cluster.fail_over(cluster.replica_of(1)).await;
+    let mut stopped = HashSet::new();
+    eventually_async("some shards are in quarantine", async || {
+        let health = locks.health().await;
+        stopped.extend(health.shards_without_quorum.iter().copied());
+        let joining = health.nodes.iter().filter(|node| matches!(node.problem, Some(NodeError::Quarantined { .. })));
+        !stopped.is_empty() && joining.count() == stopped.len()
+    })
+    .await;
+    assert!((4..=7).contains(&stopped.len()), "those of one server of three: {stopped:?}");
+    all_nodes_vote(&locks).await;
+    let valid = held.iter().filter(|lease| lease.is_valid()).count();
+    assert!((50..90).contains(&valid), "those of two servers of three are still held: {valid}");
+    drop(held);
+    for name in names(100) {
+        assert!(locks.lock(name).acquire().await.is_ok());
+    }
+}
+
+// promise: exclusion
+#[tokio::test]
+async fn with_three_clusters_a_failover_in_one_stops_nothing() {
+    let (one, two, three) = tokio::join!(SlotCluster::start(1, 1), SlotCluster::start(1, 0), SlotCluster::start(1, 0));
+    let builder = LockManager::builder().redis_cluster([one.url(), two.url(), three.url()]).shards(2);
+    let locks = builder.max_ttl(TTL).ttl(TTL).node_timeout(TTL / 5).connect().await.unwrap();
+    let held = locks.lock("held").max_hold(Duration::from_secs(120)).acquire().await.unwrap();
+    one.fail_over(one.replica_of(0)).await;
+    let until = Instant::now() + TTL;
+    while Instant::now() < until {
+        assert!(locks.lock("r").acquire().await.is_ok());
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(held.is_valid());
+    all_nodes_vote(&locks).await;
+}
