@@ -124,6 +124,21 @@ pub(crate) struct SetArgs {
         hide_env_values = true
     )]
     pub(crate) urls: Vec<String>,
+    /// Some servers of a Redis Cluster, which is one master: `redis://10.0.0.1,10.0.0.2`; repeat it for each cluster.
+    ///
+    /// Other users of the machine can see the arguments of a process: put a URL with a password in the variable.
+    #[arg(
+        long = "redis-cluster",
+        env = "LOCK_CLUSTERS",
+        value_name = "URL",
+        value_delimiter = ' ',
+        global = true,
+        hide_env_values = true
+    )]
+    pub(crate) clusters: Vec<String>,
+    /// Into how many shards the locks are divided, as the services have it.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, global = true)]
+    pub(crate) shards: u32,
     /// Address of a sentinel, such as `10.0.0.1:26379`; repeat it for each one. `--sentinel-master` says which master is theirs.
     #[arg(long = "sentinel", value_name = "ADDRESS", value_delimiter = ',', global = true)]
     pub(crate) sentinels: Vec<String>,
@@ -220,9 +235,9 @@ impl SetArgs {
                 Some("--sentinel needs --sentinel-master: the name of the master that the sentinels watch over")
             }
             (true, false) => Some("--sentinel-master needs --sentinel: the addresses of the sentinels"),
-            (true, true) if self.urls.iter().all(|url| url.trim().is_empty()) => Some(
+            (true, true) if self.clusters.is_empty() && self.urls.iter().all(|url| url.trim().is_empty()) => Some(
                 "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; a URL begins \
-                 with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel",
+                 with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel, or clusters with --redis-cluster",
             ),
             _ => None,
         }

@@ -83,6 +83,7 @@ fn builder(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
     for master in &set.sentinel_masters {
         builder = builder.sentinel(&set.sentinels, master);
     }
+    builder = builder.redis_cluster(&set.clusters).shards(set.shards);
     Ok(builder.prefix(&set.prefix).set_name(&set.set_name).assume_durable(set.assume_durable))
 }
 
@@ -91,7 +92,7 @@ fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
     let mut builder = LockManager::builder();
     // The servers of an ensemble have commas between them, as masters do.
     let urls = set.urls.join(",");
-    if urls.is_empty() && !set.sentinels.is_empty() {
+    if urls.is_empty() && !(set.sentinels.is_empty() && set.clusters.is_empty()) {
         return Ok(builder);
     }
     if let Some(ensemble) = urls.strip_prefix("zookeeper://") {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use futures_util::future::join_all;
 use lock_core::masters::{Members, SeatState};
 use lock_core::{Health, LockManager, NodeError};
 use serde::Serialize;
@@ -17,6 +18,9 @@ pub(crate) struct Report {
     pub(crate) complete: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<SetReport>,
+    /// Those of the other shards, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    further_shards: Vec<Option<SetReport>>,
     masters: Vec<MasterReport>,
 }
 
@@ -56,20 +60,28 @@ struct MasterReport {
 
 impl Report {
     pub(crate) async fn of(locks: &LockManager) -> Self {
-        let (members, health) = (locks.members().await, locks.health().await);
+        let (shards, health) =
+            (join_all((0..locks.shards()).map(|shard| locks.members_of_shard(shard))).await, locks.health().await);
         let all_admitted = health.nodes.iter().all(|node| node.admitted);
         let all_seats_vote = |set: &Members| set.seats.iter().all(|seat| seat.state == SeatState::Votes);
+        let all_sets_vote = shards.iter().all(|set| set.as_ref().is_some_and(all_seats_vote));
+        let mut sets = shards.into_iter().map(|members| members.map(SetReport::of));
         Self {
             quorum: health.quorum,
-            complete: all_admitted && members.as_ref().is_some_and(all_seats_vote),
-            set: members.map(SetReport::of),
+            complete: all_admitted && all_sets_vote,
+            set: sets.next().flatten(),
+            further_shards: sets.collect(),
             masters: masters(health),
         }
     }
 
     /// Whether locks can be acquired, in words.
     pub(crate) fn verdict(&self) -> &'static str {
-        if self.quorum { "locks can be acquired" } else { "no majority votes: no lock can be acquired" }
+        match (self.quorum, self.further_shards.is_empty()) {
+            (true, _) => "locks can be acquired",
+            (false, true) => "no majority votes: no lock can be acquired",
+            (false, false) => "in some shards no majority votes: their locks cannot be acquired",
+        }
     }
 
     /// The masters of the list.
@@ -87,8 +99,13 @@ impl Report {
     pub(crate) fn members(&self) -> String {
         let Some(set) = &self.set else { return format!("no set is known\n{}", self.health()) };
         let mut text = set.text();
+        for (further, shard) in self.further_shards.iter().zip(1..) {
+            let set = further.as_ref().map_or_else(|| "no set is known\n".to_owned(), SetReport::text);
+            _ = write!(text, "shard {shard}: {set}");
+        }
         let has_seat = |master: &MasterReport| {
-            master.member.is_some() && set.seats.iter().any(|seat| seat.member == master.member)
+            let mut sets = self.further_shards.iter().flatten().chain([set]);
+            master.member.is_some() && sets.any(|set| set.seats.iter().any(|seat| seat.member == master.member))
         };
         for master in self.masters.iter().filter(|master| master.problem.is_some() && !has_seat(master)) {
             _ = writeln!(text, "{}: {}", master.address, master.problem.as_deref().unwrap_or_default());
