@@ -49,6 +49,7 @@ mod roles;
 mod row;
 mod run;
 mod scaling;
+mod shards;
 mod spread;
 mod stores;
 mod table;

@@ -11,7 +11,7 @@ use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
     burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, overload, permits, polling,
-    processes, readers, scaling, stores, uncontended, waiters, wakeup,
+    processes, readers, scaling, shards, stores, uncontended, waiters, wakeup,
 };
 
 /// A part of the benchmarks: one question.
@@ -43,6 +43,8 @@ pub enum Part {
     Permits,
     /// Redis, PostgreSQL and ZooKeeper, each beside what its users would take instead.
     Stores,
+    /// Shards on the servers of a Redis Cluster.
+    Shards,
     /// One of five masters hangs.
     Hung,
     /// One key, many instances, and too little processor time.
@@ -128,6 +130,7 @@ impl Part {
             Self::Waiters => waiters::measure(plan).await?,
             Self::Readers => readers::measure(plan).await?,
             Self::Permits => permits::measure(plan).await?,
+            Self::Shards => shards::measure(plan).await?,
             Self::Stores => stores::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
             Self::Overload => overload::measure(plan).await?,
