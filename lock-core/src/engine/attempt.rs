@@ -73,6 +73,7 @@ impl Engine {
     ) -> Vec<Result<Grant, FailedAttempt>> {
         let mut outbox = Outbox::new(&self.cluster);
         let mut attempts: Vec<_> = wanted.iter().map(|wanted| Attempt::begin(self, *wanted, None)).collect();
+        // All of them begin before anything is sent: one that is dropped halfway releases what the others may have been granted.
         attempts.iter_mut().for_each(|attempt| attempt.send_with(&mut outbox));
         outbox.submit(&self.cluster);
         join_all(attempts.into_iter().zip(wanted).map(|(attempt, wanted)| async move {
@@ -134,6 +135,7 @@ impl<'a> Attempt<'a> {
     fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, positions: Option<&'a mut QueuePositions>) -> Self {
         let Wanted { keys, options, tokens, acquiring, .. } = wanted;
         let (cluster, &LockOptions { ttl, min_validity, .. }) = (&engine.cluster, options);
+        // By the clock of the outage, so that what other callers hear meanwhile counts against it.
         let began = cluster.now();
         acquiring.attempt_began();
         // Before the first request: the validity counts from here, and whatever ends the attempt from now on releases.
@@ -227,6 +229,7 @@ impl<'a> Attempt<'a> {
                     late_until(self.engine, self.wanted, self.record.grant().sent())
                 }) => {
                     self.notice_roster(reply.as_ref().err());
+                    // Counted from the first request of the attempt, not of this round: the keys have lived since then.
                     let elapsed = self.record.grant().sent().elapsed();
                     self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)
                 }
@@ -278,6 +281,7 @@ impl<'a> Attempt<'a> {
     fn notice_roster(&mut self, error: Option<&NodeError>) {
         let present = self.acquires.roster();
         match error {
+            // The node may have joined another roster a moment ago. Whether it did shows when this client reads its record.
             Some(NodeError::Unadmitted) => self.next_roster = Some(present + 1),
             // The new one is known, and is being installed on the nodes.
             Some(NodeError::NotMember(NotMember::Behind)) if !self.engine.cluster.has_majority_by(present) => {
@@ -294,6 +298,7 @@ const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
 /// Until when an attempt waits for a majority that is late. Its work is not undone while it may still count: not if the caller does not
 /// wait, not beyond the validity that it asks for, and not beyond the second in which an outage is ridden out.
 fn late_until(engine: &Engine, Wanted { options, until, .. }: Wanted<'_>, sent: Instant) -> Instant {
+    // The time that this attempt has waited is part of the outage, even if nobody has noticed that one yet.
     let lost_for = engine.cluster.answers.lost_for().max(sent.elapsed());
     let valid = validity(options.ttl, options.min_validity).unwrap_or_default();
     until.min(sent + valid).min(Instant::now() + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
@@ -314,6 +319,7 @@ fn confirm_vote(reply: &Result<Reply, NodeError>) -> ConfirmVote {
     match reply {
         Ok(Reply::Confirmed) => ConfirmVote::Confirmed,
         Ok(Reply::Refused { fence }) => ConfirmVote::Refused { fence: *fence },
+        // Whatever failed, the node may have raised its fence. That makes tokens skip, and never repeat.
         _ => ConfirmVote::NoReply,
     }
 }

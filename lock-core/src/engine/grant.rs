@@ -47,6 +47,8 @@ impl Grant {
         position: QueuePosition,
     ) -> Self {
         let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.background.tracker.token());
+        // A new owner id for each attempt. With one that is used again, a late release of the last attempt would delete the key
+        // of this one.
         let (owner, sent) = (engine.random.owner(), Instant::now());
         Self {
             engine,
@@ -138,6 +140,7 @@ impl Grant {
 
     /// A majority extended the key by requests sent at this time. What was sent later stays.
     pub(crate) fn renewed(&mut self, sent: Instant) {
+        // The later of the two: renewals of several readers overtake each other, and validity must not shrink.
         (self.sent, self.bare) = (self.sent.max(sent), self.bare.map(|renewals| renewals.saturating_add(1)));
     }
 

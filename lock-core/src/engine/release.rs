@@ -79,6 +79,7 @@ impl Release {
             if nodes.contains(node) {
                 round.send(node, operation);
             } else {
+                // Known without a request: the key was never sent there, or its refusal has arrived.
                 verdict = verdict.or(tally.vote(node, ReleaseVote::NotOwner));
             }
         }
@@ -89,6 +90,7 @@ impl Release {
             owner,
             was_granted,
             began,
+            // From now on, not from the grant: a renewal that is still under way may prolong the key until then.
             expires: began + ttl + drift(ttl),
             round: Some(round),
             silent: nodes,
@@ -111,6 +113,7 @@ impl Release {
         }
         // The caller has no runtime, and so no timers: wait on the manager's.
         let (sender, receiver) = oneshot::channel();
+        // Moved and not borrowed: the caller may drop this future, and the release must go on.
         let (engine, mut release) = (Arc::clone(&self.engine), self.take());
         engine.spawn(async move {
             _ = sender.send(release.outcome().await);
@@ -194,6 +197,7 @@ impl Release {
         while let Some(reply) = round.next_in_time().await {
             self.count(reply);
         }
+        // After the node timeout nobody waits for it any more, but a reply that comes now still saves a request.
         round.extend_until(self.expires);
         // Without the queue position: by now it may belong to a caller that came later.
         let operation = Operation::Release { owner: self.owner, position: QueuePosition::None };

@@ -111,6 +111,7 @@ impl Round {
 
     /// Sends an operation to a node that this round may have asked before. Nothing is counted of what is replied from now on.
     pub(crate) fn send_again(&mut self, node: usize, operation: Operation) {
+        // Otherwise it would be refused as asked before. A release may be repeated: it deletes only what its own owner has.
         self.roll = self.roll.another();
         self.send(node, operation);
     }
@@ -221,6 +222,7 @@ impl Round {
             if self.replies.received() >= majority(self.cluster.size()) {
                 return self.next().await;
             }
+            // Once in a round: a node that is silent for all of that time, too, is away.
             self.is_late = true;
             (self.deadline, self.timer) = (self.deadline.max(late()), None);
         }
@@ -229,6 +231,7 @@ impl Round {
             reply = self.next() => return reply,
             () = closing.cancelled() => {}
         }
+        // The manager closes: what has not come counts as missing, so that the attempt has its verdict now.
         self.extend_until(Instant::now());
         self.next().await
     }

@@ -107,6 +107,7 @@ impl NodeWait {
     /// It takes no positions while it is not known if the nodes can wake this process, or what the cluster clock is.
     pub(super) fn begin_attempt(&mut self, engine: &Engine, listening: &Listening) -> &mut QueuePositions {
         self.wakeups.clear();
+        // Nodes that could call in both attempts had all the time in between. Of the others nothing can be said.
         let could_call = std::mem::replace(&mut self.waking, engine.cluster.waking_nodes());
         self.uncalled = self.waking.intersection(could_call).without(self.wakeups.take_called());
         // Kept over all attempts of a wait: a position that was lost is taken again at its old place.
@@ -130,6 +131,7 @@ impl NodeWait {
     /// Gives up the positions in the nodes' queues.
     pub(super) fn leave(&mut self, engine: &Arc<Engine>) {
         let positions = std::mem::take(&mut self.positions);
+        // In the background. Nobody waits for it, and a position that stays is removed when it does not answer a call.
         engine.leave_queues(&self.keys, positions.nodes);
     }
 
@@ -145,6 +147,7 @@ impl NodeWait {
         free_in: Option<Duration>,
         until: Instant,
     ) {
+        // Not before somebody waits: a process whose locks are free needs no subscription.
         listening.start();
         // Their reservation passed, and no wake-up told of it. While replies take that long, so may wake-ups.
         if engine.cluster.answers.reply_time().expected() < RESERVATION_TTL {
@@ -182,6 +185,7 @@ impl NodeWait {
             }
             tokio::select! {
                 biased;
+                // Looked at anew: one more wake-up may be the one that makes a majority, or only another minority.
                 () = changed => {}
                 () = sleep_until(again.min(until)) => return,
             }
@@ -214,12 +218,14 @@ impl NodeWait {
             let (pause, ahead) = self.polling;
             let next = if ahead == Some(queue.ahead) { (pause * 2).min(MAX_FIRST_POLL_PAUSE) } else { POLL_PAUSE };
             self.polling = (next, Some(queue.ahead));
+            // Those far behind have no chance yet. They poll only to keep their place, and to notice when it moves.
             let pause = (next * queue.ahead.saturating_add(1).min(100)).min(MAX_POLL_PAUSE);
             // A node knows when it will be reserved for this process, if others let their reservations pass.
             return random.jitter(pause).min(free_in.map_or(pause, |free_in| free_in.max(POLL_PAUSE)));
         }
         // If the holder does not release it, the first in line come when it expires, and the others one after another.
         let behind = if queue.ahead < MAX_RESERVATIONS { 0 } else { queue.ahead.min(100) };
+        // Spread out, because the timers of all waiters are set by the same expiry. The nodes let in one of them at a time.
         let expected = free_in.unwrap_or(MAX_PAUSE) + behind * JITTER + random.jitter(JITTER);
         let longest = if is_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
         expected.max(random.jitter(self.pause)).min(longest)

@@ -89,6 +89,7 @@ impl Turn {
     /// How many tokens to ask for: one for the caller, one for each waiter that may be handed the lock, and one for a caller that
     /// may arrive meanwhile. Not more: the cluster clock gives out a million tokens a second, and the fences must not overtake it.
     pub(crate) fn tokens(&self) -> u32 {
+        // A token that is not used is lost, and one that is missing costs an attempt at the nodes in the middle of a handover.
         let waiters = self.queue(|queue| queue.len()).unwrap_or_default();
         u32::try_from(waiters).unwrap_or(u32::MAX).saturating_add(2).min(MAX_HOLDERS)
     }
@@ -97,6 +98,7 @@ impl Turn {
     pub(crate) fn lock_taken(&mut self, nodes: NodeSet, free_at: Instant) {
         self.at_nodes.end();
         self.queue(|queue| {
+            // Those who come from now on are handed the lock, or wait behind it: no caller of this process need ask the nodes.
             (queue.front_waits, queue.is_held) = (false, true);
             queue.last_attempt = LastAttempt { ours: nodes, free_at: Some(free_at), ..LastAttempt::default() };
         });
@@ -165,6 +167,7 @@ impl Turn {
             return woken;
         }
         drop(self.queue(|queue| queue.set_front_waiter(None)));
+        // Chosen only now: what the nodes offer changes while the caller sleeps.
         self.at_nodes.try_offered(self.turns.engine.cluster.size());
         // One may have been handed over meanwhile.
         match handed.try_recv() {
@@ -184,6 +187,7 @@ impl Turn {
     pub(super) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
         let (mut turn, mut grant) = (self, grant);
         if !may_hand_over(&grant) {
+            // The lock has been in this process for long enough, or the tokens that came with it are used up.
             return Err((turn, grant));
         }
         let pop = |queue: &mut LocalQueue<Handover>, grant: &Grant| {
@@ -221,6 +225,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        // In one step with the look for a waiter, if nothing has to be given up before: nobody can arrive between the two.
         let idle = !self.at_nodes.has_positions();
         let mut next = self.next_waiter(idle);
         if next.is_none() && !idle {
