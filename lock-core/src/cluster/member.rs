@@ -90,6 +90,7 @@ impl Member {
     }
 
     pub(super) fn set_way(&self, way: usize) {
+        // Releases wait for this: what is on the server can now be deleted over the other address.
         if self.way.swap(way, Ordering::AcqRel) != way {
             self.state.touch();
         }

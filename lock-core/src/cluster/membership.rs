@@ -74,12 +74,14 @@ impl Cluster {
                 () = sleep(pause) => {}
                 () = self.keep_tested(node) => {}
             }
+            // However often something asks for it: of a node that refuses every request, inspections would never end.
             sleep_until(inspected + MIN_PAUSE).await;
         }
     }
 
     /// Inspects a node and tells the membership.
     async fn inspect(&self, node: usize) {
+        // Before the question: what another inspection learns meanwhile must not be held against this answer.
         let asked = self.membership().log_positions();
         match within_timeout(self.members[node].node.inspect(&self.keyspace)).await.and_then(Inspection::check) {
             Ok(seen) => self.inspected(node, &asked, seen),
@@ -147,6 +149,8 @@ impl Cluster {
             for step in steps {
                 let (MembershipStep::Write { node, .. } | MembershipStep::ReadFence { node, .. }) = step;
                 if let MembershipStep::ReadFence { roster, .. } = step {
+                    // One client that reads them is enough. The others wait for a while whether the one that chose the roster
+                    // does.
                     if fences.is_none_or(|(of, _)| of != roster) {
                         fences = Some((roster, self.may_read_fences_at()));
                     }

@@ -92,6 +92,7 @@ impl Adopter<'_> {
         if !claims.kind.allows_slot(keys.slot()) {
             return Err(AdoptError::Malformed);
         }
+        // Before a master is asked: anybody can send a text, and each would cost them a look.
         if let Some(theirs) = claims.audience.clone().filter(|theirs| self.audience != Some(theirs)) {
             return Err(AdoptError::OtherAudience { theirs, ours: self.audience.map(ToOwned::to_owned) });
         }
@@ -160,6 +161,7 @@ async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, not_afte
                 _ = lease.extend_to(sent + ttl.saturating_sub(drift(ttl)));
             }
             Proof::Refuted(_) => lease.end(LossReason::Gone),
+            // What was proven last stands, and ends by itself unless a majority replies before.
             Proof::Unknown(_) => {}
         }
     }

@@ -34,6 +34,7 @@ pub(super) enum Proof {
 /// Nothing is lost if the future is dropped.
 pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential) -> Proof {
     let cluster = &engine.cluster;
+    // Before the looks: what a master says is left counts from when it was asked, or from earlier.
     let sent = Instant::now();
     let mut looks: FuturesUnordered<_> = (cluster.epochs().into_iter().zip(&cluster.members).enumerate())
         .map(|(node, (epoch, member))| {

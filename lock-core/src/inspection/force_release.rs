@@ -59,6 +59,7 @@ impl ForceRelease {
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
         let epochs = cluster.epochs();
+        // The work has begun before, on a runtime that is gone. Whoever acquired the lock since is a successor, and must keep it.
         if let Some(seen) = self.seen.get().cloned() {
             return self.evict(began, &epochs, seen).await;
         }
@@ -77,6 +78,7 @@ impl ForceRelease {
         let writers = holders.into_iter().filter(|holder| **holder != Holder::Readers).cloned();
         let mut holders: Vec<_> = writers.chain(readers.map(|reader| Holder::Owner(reader.owner))).collect();
         let mut named = HashSet::new();
+        // A reader is on several nodes, and is named once.
         holders.retain(|holder| named.insert(holder.clone()));
         let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
         let nobodys = states.iter().flatten().filter(|state| state.holder.is_none());
@@ -110,6 +112,7 @@ impl ForceRelease {
             match eviction(&votes) {
                 EvictVerdict::Evicted => {
                     let forced = self.evicted(token, &holders, &freed);
+                    // Who force-releases a lock wants it to be had. Before that, the nodes give it to nobody.
                     sleep_until(free_at).await;
                     return Ok(forced);
                 }
@@ -117,6 +120,7 @@ impl ForceRelease {
                 EvictVerdict::NoQuorum => return Err(self.no_quorum(began, &replies)),
                 EvictVerdict::Again { .. } | EvictVerdict::Superseded => return Err(self.superseded(began, &replies)),
             }
+            // With jitter: another forced release may be racing for the same fence.
             sleep(self.engine.random.jitter(PAUSE)).await;
         }
     }

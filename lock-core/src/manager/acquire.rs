@@ -205,6 +205,7 @@ impl Inner {
             NotEntered::QueueFull(waiters) => {
                 LockError::QueueFull { resource, waiters, typical_hold: caller.typical_hold() }
             }
+            // The caller before this one found no quorum, so nobody knows whether the lock is held.
             NotEntered::TimedOut(last) if last.had_no_quorum => {
                 LockError::NoQuorum { resource, waited, votes: last.votes.to_vec() }
             }

@@ -75,6 +75,7 @@ impl<'a> Caller<'a> {
         let is_not_a_lock = failed.is_not_a_lock();
         let FailedAttempt { failure, votes, .. } = failed;
         match failure {
+            // Not contended: nobody will ever release such a key, and the remedy is another one.
             Failure::Contended { .. } if is_not_a_lock => LockError::NotALock { resource, waited, votes },
             Failure::Contended { free_in } => {
                 LockError::Contended { resource, waited, free_in, typical_hold: self.typical_hold(), votes }

@@ -92,6 +92,7 @@ impl RecordWrite {
     /// The record that a node has after this write, at a time on its clock in microseconds; `None` if the present record is not
     /// the expected one. The floor is the node's to apply.
     pub fn apply(&self, present: Option<&NodeRecord>, micros: u64) -> Option<NodeRecord> {
+        // A compare-and-set: of two clients that decide by the same record, the second has to read it again.
         if present.map(|present| (present.member, present.version)) != self.expected {
             return None;
         }

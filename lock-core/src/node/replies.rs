@@ -186,6 +186,7 @@ impl State {
             Slot::Empty | Slot::Received(_) => return (None, None),
         };
         let is_answer = reply.is_ok();
+        // One that was given up was counted as missing. Its reply only shows how long the node takes.
         *slot = if is_pending { Slot::Received(reply) } else { Slot::Empty };
         let timed = if is_answer { self.count_answer(written) } else { None };
         if !is_pending {

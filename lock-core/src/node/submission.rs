@@ -67,6 +67,7 @@ impl Submissions {
     pub(super) fn send(&self, submission: Submission, lost: &str) {
         match self.0.try_send(submission) {
             Ok(()) => {}
+            // At once, and not awaited: one node that does not keep up must not hold up the requests to the others.
             Err(TrySendError::Full(unsent)) => refuse(unsent.into_messages(), &NodeError::Overloaded),
             Err(TrySendError::Closed(unsent)) => {
                 refuse(unsent.into_messages(), &NodeError::Unreachable { reason: lost.to_owned() });

@@ -100,6 +100,7 @@ impl LockNode for MemoryNode {
             if state.link.is_cancelled() && !state.down {
                 state.link = CancellationToken::new();
             }
+            // Requests may come from outside a runtime, and one that is delayed needs a timer.
             state.runtime = Handle::try_current().ok();
             state.started_micros
         };

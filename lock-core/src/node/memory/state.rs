@@ -71,6 +71,7 @@ impl Shared {
         self.execute(&mut state, move |store: &mut Store, now| _ = sender.send(access(store, now)));
         drop(state);
         Box::pin(async move {
+            // As with a peer that is silent: no reply, and no error before the connection is cut.
             if unanswered {
                 link.cancelled().await;
                 return Err(connection_lost());

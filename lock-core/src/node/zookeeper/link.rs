@@ -86,11 +86,14 @@ impl link::Session for Session {
         // That of another memory is gone since this one was created.
         let former = found.get().filter(|present| present.run_id == record.run_id).and_then(|present| present.epoch);
         let [former, new] = [former, record.epoch].map(|epoch| epoch.map(|epoch| paths.epoch(epoch)));
+        // In the same transaction: what was decided for one memory must not be written to the next one.
         let mut parts = vec![Part::Check(&memory, None)];
         parts.push(match version {
             Some(_) => Part::Set(&path, value.as_bytes(), version),
             None => Part::Create(&path, value.as_bytes(), CreateMode::Persistent),
         });
+        // A write changes the version of the epoch. So a grant that was decided by the floor before it fails, and reads the new
+        // one.
         if former == new {
             parts.extend(new.as_deref().map(|path| Part::Set(path, floor.as_bytes(), None)));
         } else {
@@ -176,6 +179,7 @@ fn if_present<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
 impl Session {
     /// The first of the three requests is a write. So the answers to the others have everything that was acknowledged before.
     async fn look_at_set(&self, paths: &Paths) -> Result<FoundSet, Error> {
+        // A write, because the leader stamps it with its clock. There is no way to ask for that.
         let clock = self.client.set_data(&paths.clock(), b"", None);
         let names = self.client.list_children(paths.set());
         let record = self.client.get_data(&paths.record());

@@ -139,6 +139,7 @@ impl Session {
 
     /// Reads a znode, with what the servers know of it.
     pub(super) async fn read_stat(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, NodeError> {
+        // Both are sent before the first is answered: a server answers in order, so this is one round trip.
         let (synced, read) = (self.client.sync(path), self.client.get_data(path));
         synced.await.map_err(|error| node_error(&error))?;
         match read.await {

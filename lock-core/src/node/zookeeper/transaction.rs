@@ -90,6 +90,7 @@ impl Session {
                     }
                     Failed::Epoch(error)
                 }
+                // As the caller counts them: the check of the epoch stands before its parts.
                 Failed::Part(part, error) => Failed::Part(part - 1, error),
                 failed => failed,
             })

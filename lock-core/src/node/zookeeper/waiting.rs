@@ -255,6 +255,7 @@ impl Session {
             self.known().places.forget(keys.queue());
         }
         for path in &view.passed {
+            // Sent, and not awaited. Whoever was passed over finds that out by itself, and comes again.
             drop(self.client.delete(path, None));
         }
         if !view.is_empty {

@@ -43,6 +43,7 @@ impl Worker {
         let mut state = self.session.client.state_watcher();
         let mut taken = Vec::with_capacity(MAX_TAKEN);
         let mut signs = interval(signs);
+        // After a pause, one sign is enough: those that were missed would prove nothing any more.
         signs.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // A session that is over never comes back: its ephemeral znodes are gone, and with them its locks.
         let mut over = pin!(async move { while !state.changed().await.is_terminated() {} });

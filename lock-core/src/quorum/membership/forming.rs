@@ -36,6 +36,7 @@ impl Membership {
     /// Whether all nodes answer, at all addresses of the roster, and none is a member.
     fn all_forgot(&self, roster: &Roster) -> bool {
         let all_answer = (0..self.nodes.len()).all(|node| self.usable(node).is_some());
+        // Each of the three is needed: a master that does not answer may remember, and so may one that is not in this list.
         all_answer && !self.some_remember(roster) && !self.some_are_elsewhere(roster)
     }
 
@@ -67,6 +68,7 @@ impl Membership {
         let acceptors: Vec<usize> = self.records().map(|(node, _)| node).collect();
         // A node that was not tried is not missing: it may know the set that this one would take the place of.
         let all_have_ids = self.all_tried() && acceptors.len() + missing.len() == self.nodes.len();
+        // A set is being formed with a master that this client does not know. If each formed its own, both would grant.
         let contested = self.contested().is_some() && !self.config.form_with_missing;
         if !self.may_go_without(&missing) || !all_have_ids || !self.may_form() || contested {
             return Ok(Vec::new());
@@ -139,6 +141,7 @@ impl Membership {
                 sets.push(set);
             }
         }
+        // The newest come first: no service is expected to be left of a set that was given up so often.
         sets.truncate(MAX_FORMED_OVER);
         sets
     }

@@ -147,6 +147,7 @@ impl Membership {
     /// began.
     pub fn observe_since(&mut self, asked: &LogPositions, node: usize, mut seen: Option<Inspection>, now: Duration) {
         if let Some(seen) = &mut seen {
+            // By what was known when it was asked: an answer that was overtaken by a later one is no sign of a loss.
             asked.judge(seen);
             self.positions.note(seen);
         }
@@ -181,10 +182,12 @@ impl Membership {
 
     /// What is to be done now. `clock` is the cluster clock, and `draw` draws random numbers.
     pub fn steps(&mut self, now: Duration, clock: u64, draw: &mut dyn FnMut() -> u64) -> Vec<Step> {
+        // A set over which another one was formed must not be changed: its masters are in use by that one.
         if self.config.passive || self.successor.is_some() {
             return Vec::new();
         }
         let identities = self.without_paused(self.identities(draw));
+        // First: a node without an id has no place in any roster, and none of what follows can concern it.
         if !identities.is_empty() {
             return identities;
         }
@@ -229,6 +232,7 @@ impl Membership {
             self.successor = None;
             self.hold = self.hold.max(now.saturating_add(quarantine_length(left.quarantine_ttl)));
         }
+        // Read again under the new roster: the members of the old one may have granted more meanwhile.
         self.nodes.iter_mut().for_each(|known| known.fence = None);
         (self.roster, self.previous, self.chose) = (Some(roster), previous, false);
         self.proposals.forget();
@@ -260,6 +264,7 @@ impl Membership {
         let eligible = |roster: &&Roster| match &self.roster {
             Some(known) if known.set == roster.set => true,
             None if one_set() => true,
+            // Of another set, a majority has to be here: a single master of it may have strayed into this list.
             _ => present(roster) >= majority(roster.seats.len()),
         };
         // Of two sets, the one that is in use.

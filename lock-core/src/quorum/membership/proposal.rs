@@ -65,6 +65,7 @@ impl Proposals {
         if self.current.take_if(is_overtaken).is_some() {
             self.overtaken += 1;
             let most = PAUSE * (1 << self.overtaken.min(5));
+            // At random, because clients that overtake each other in step would go on with it.
             let share = u32::try_from(draw() % 1024).unwrap_or_default();
             self.next_at = now + most / 2 + most * share / 2048;
         }

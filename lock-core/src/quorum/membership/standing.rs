@@ -38,6 +38,7 @@ impl Membership {
         if let Some(addresses) = &self.successor {
             return Standing::NotMember(NotMember::FormedOver { addresses: addresses.clone() });
         }
+        // Until the set knows of locks that live that long, a node that forgot them could vote again before they have ended.
         if self.config.max_ttl > roster.max_ttl {
             let (ours, theirs) = (self.config.max_ttl, roster.max_ttl);
             return Standing::NotMember(NotMember::MaxTtl { ours, theirs });
@@ -46,7 +47,9 @@ impl Membership {
         let seated = record.and_then(|record| Some((record, roster.seat_of(record.member)?)));
         if let Some((record, seat)) = seated {
             return match record.epoch {
+                // Its vote would be one of an older roster, and counted by this one.
                 _ if record.roster.as_ref() != Some(roster) => Standing::NotMember(NotMember::Behind),
+                // Whoever comes from another set waits for the locks of that one: this set does not know of them.
                 Some(_) if self.hold > now => Standing::Quarantined(self.hold - now),
                 Some(epoch) => Standing::Admitted { epoch, seat },
                 None => {

@@ -36,6 +36,7 @@ impl Membership {
             |expected, record| RecordWrite { expected, record, new_member: true, begin: Vec::new(), floor: None };
         match &seen.record {
             FoundRecord::None => Some(write(None, candidate(None, draw))),
+            // What another version wrote there is not known, so it is not overwritten.
             FoundRecord::OtherFormat(_) => None,
             FoundRecord::Record(record) if record.run_id == seen.run_id => None,
             FoundRecord::Record(record) if self.config.assume_durable && seen.durable && record.epoch.is_some() => {
@@ -43,6 +44,7 @@ impl Membership {
                 Some(rewrite(record, NodeRecord { run_id, epoch: Some(epoch(draw)), ..record.clone() }))
             }
             FoundRecord::Record(record) => {
+                // The seat belongs to the id that it had. By it, the set knows whose place the new one takes.
                 let was = if record.has_seat() { Some(record.member) } else { record.was };
                 let remembered = NodeRecord {
                     roster: record.roster.clone(),
@@ -106,6 +108,7 @@ impl Membership {
     fn join(&self, node: usize, record: &NodeRecord, roster: &Roster, clock: u64, steps: &mut Vec<Step>) {
         let formed_again = self.previous.is_empty();
         let counts = |other: &NodeRecord| {
+            // Only those that voted by the roster before know which tokens were given.
             let remembers = other.epoch.is_some() && self.previous.contains(&other.member);
             other.roster.as_ref() == Some(roster) && (remembers || formed_again)
         };
@@ -130,6 +133,7 @@ impl Membership {
     /// Begins to observe a quarantine on the members that do not.
     fn observe_quarantine(&self, member: MemberId, roster: &Roster, steps: &mut Vec<Step>) {
         for (node, record) in self.records() {
+            // One write at a time: a second would expect a version that the first replaces.
             let is_written = steps.iter().any(|step| matches!(step, Step::Write { node: other, .. } if *other == node));
             if record.is_seated_in(roster) && record.quarantine_of(member).is_none() && !is_written {
                 let begin = vec![(member, quarantine_length(roster.quarantine_ttl))];
