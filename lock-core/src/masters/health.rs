@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Cluster, Member, MemberState, SHUT_DOWN};
 use crate::error::NodeError;
+use crate::node::Inspection;
 use crate::quorum::{RollCall, majority};
 
 /// How long a node may take to answer before it is reported as not reachable.
@@ -148,21 +149,7 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
         MemberState::Admitted { roster, seat, .. } => Some((roster, seat)),
         _ => None,
     };
-    let problem = match (state, answer) {
-        (_, Err(error)) => Some(error),
-        // It lost its data and was established again by another client, which no request of ours has run into so far.
-        (MemberState::Admitted { epoch, .. }, Ok(seen))
-            if seen.record.get().is_none_or(|record| record.epoch != Some(epoch)) =>
-        {
-            cluster.report(node, &NodeError::Unadmitted);
-            Some(NodeError::Unadmitted)
-        }
-        (MemberState::Admitted { .. }, Ok(_)) => {
-            let vote = timeout_at(asked + TIMEOUT, cluster.test_vote(node)).await;
-            vote.unwrap_or_else(|_| Err(cluster.timed_out(node))).err()
-        }
-        (_, Ok(_)) => cluster.problem(node),
-    };
+    let problem = problem_of(cluster, node, state, asked, answer).await;
     // An error is an answer, too: of a refused login, say.
     let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));
     let joining = match &problem {
@@ -183,4 +170,29 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
         },
         seat.filter(|_| admitted),
     )
+}
+
+/// What keeps a node from granting locks that is in this state, and gave this answer.
+async fn problem_of(
+    cluster: &Cluster,
+    node: usize,
+    state: MemberState,
+    asked: Instant,
+    answer: Result<Inspection, NodeError>,
+) -> Option<NodeError> {
+    match (state, answer) {
+        (_, Err(error)) => Some(error),
+        // It lost its data and was established again by another client, which no request of ours has run into so far.
+        (MemberState::Admitted { epoch, .. }, Ok(seen))
+            if seen.record.get().is_none_or(|record| record.epoch != Some(epoch)) =>
+        {
+            cluster.report(node, &NodeError::Unadmitted);
+            Some(NodeError::Unadmitted)
+        }
+        (MemberState::Admitted { .. }, Ok(_)) => {
+            let vote = timeout_at(asked + TIMEOUT, cluster.test_vote(node)).await;
+            vote.unwrap_or_else(|_| Err(cluster.timed_out(node))).err()
+        }
+        (_, Ok(_)) => cluster.problem(node),
+    }
 }
