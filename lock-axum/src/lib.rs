@@ -241,9 +241,6 @@ mod upload;
 #[path = "macro_support.rs"]
 pub mod __private;
 
-#[cfg(feature = "postgres")]
-#[doc(inline)]
-pub use lock_core::PostgresNode;
 #[cfg(feature = "zookeeper")]
 #[doc(inline)]
 pub use lock_core::ZooKeeperNode;
@@ -256,6 +253,9 @@ pub use lock_core::{
     LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MemoryNode, MissingLease, NodeError,
     NodeHealth, NodeVote, SetGuard, SetRequest, ShutdownReport, Vote, inspection, limits, masters, node, observer,
 };
+#[cfg(feature = "postgres")]
+#[doc(inline)]
+pub use lock_core::{PostgresNode, tokio_postgres};
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use lock_core::{RedisNode, redis};

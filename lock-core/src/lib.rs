@@ -174,6 +174,9 @@ pub use self::token::FencingToken;
 /// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.
 #[cfg(feature = "redis")]
 pub use redis;
+/// The client that [`PostgresNode::from_factory`] takes the configuration of, in the version that fits.
+#[cfg(feature = "postgres")]
+pub use tokio_postgres;
 /// The TLS library that [`RedisNode::from_url_with_tls`] takes its configuration from, in the version that fits.
 #[cfg(feature = "tls")]
 pub use tokio_rustls::rustls;

@@ -12,15 +12,11 @@
 //!
 #![cfg_attr(feature = "postgres", doc = "```no_run")]
 #![cfg_attr(not(feature = "postgres"), doc = "```ignore")]
-//! use lock_axum::{LockManager, PostgresNode};
+//! use lock_axum::LockManager;
 //!
 //! # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
 //! // The database that the service has anyway.
 //! let locks = LockManager::builder().postgres(["postgres://app:secret@db/shop"]).connect().await?;
-//!
-//! // Faster: grants do not wait for the disk.
-//! let node = PostgresNode::from_url("postgres://app:secret@db/shop")?.synchronous_commit(false);
-//! let locks = LockManager::builder().nodes([node]).connect().await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -32,7 +28,7 @@
 //! # What survives what
 //!
 //! A server that is stopped and started in order keeps its locks. One that crashed, was stopped with `-m immediate`, or was promoted may
-//! have lost the last of them, so it grants none for a quarantine of `max_ttl` and a margin. That is so with and without
+//! have lost them, so it grants none for a quarantine of `max_ttl` and a margin. That is so with and without
 //! `synchronous_commit`; without it, a single server that crashed counts tokens on with its clock. A crash is also one of any other
 //! process of the server: when a backend of another application is killed (`kill -9`, out of memory), PostgreSQL ends all of them, and empties
 //! the unlogged table that the node remembers by.
@@ -60,12 +56,15 @@
 //! lock that another process has. Both must be sessions of their own, with the settings of their startup packet: `PgBouncer`, which drops
 //! them, is refused in every `pool_mode`, and nothing is changed in its sessions. Name the server itself. With
 //! `sslmode=require` in the URL and the feature `tls`, connections are secure, and certificates are always checked; or give a node a
-//! configuration of rustls (`PostgresNode::from_url_with_tls`).
+//! configuration of rustls (`PostgresNode::from_url_with_tls`), or streams of your own (`PostgresNode::from_factory`). No function that hosts
+//! deny to their users is called; `docs/operations.md` says what a hosted database has to allow.
 //!
 //! # What it costs
 //!
-//! A lock is a row that is written and deleted, and a counter that is updated: some hundred microseconds of the server's time, and with
-//! `synchronous_commit` a wait for the disk. Requests that come together share a transaction, and so that wait.
+//! A lock is two rows that are updated, and one more when it is released, in tables that are not logged: less of the server's processor time and
+//! log (WAL) than a row that is inserted and deleted in a table of locks, which has no token, no queue and no renewal. `bench --only database`
+//! measures both, and `docs/performance.md` has its figures. Of the grants of a lock, one in a second waits for the disk, with `synchronous_commit`.
+//! Requests that come together share a transaction.
 //! Transactions that stay open for long, a dump for example, keep PostgreSQL from removing dead rows, and locks become slower the longer
 //! it takes. A reply may take a fifth of the `ttl`, at most 2 s, before the node counts as one that does not answer
 //! ([`node_timeout`](crate::LockManagerBuilder::node_timeout)).

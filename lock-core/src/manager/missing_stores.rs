@@ -25,7 +25,7 @@ missing!(
     "postgres",
     FeaturePostgres,
     "`postgres` needs the cargo feature `postgres`: add it to `lock-axum` in Cargo.toml, as in `features = [\"postgres\"]`",
-    "the feature `postgres` is off": postgres
+    "the feature `postgres` is off": postgres postgres_factory<F>
 );
 missing!(
     "zookeeper",

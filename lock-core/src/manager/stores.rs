@@ -1,3 +1,5 @@
+#[cfg(feature = "postgres")]
+use std::error::Error;
 use std::sync::Arc;
 #[cfg(any(feature = "redis", feature = "zookeeper"))]
 use std::time::Duration;
@@ -6,6 +8,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 #[cfg(feature = "redis")]
 use redis::{AsyncConnectionConfig, RedisResult};
+#[cfg(feature = "postgres")]
+use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(any(feature = "redis", feature = "postgres"))]
 use super::string_list::StringList;
@@ -235,6 +239,19 @@ impl LockManagerBuilder {
     pub fn postgres(mut self, urls: impl StringList) -> Self {
         let nodes = urls.into_iter().map(|url| Ok(NamedNode::Other(Arc::new(PostgresNode::from_url(url.as_ref())?))));
         self.nodes.extend(nodes);
+        self
+    }
+
+    /// Adds one PostgreSQL server that `factory` opens streams to, named `name` in errors and logs. The factory is called at every
+    /// connection and reconnection: see [`PostgresNode::from_factory`], which has an example.
+    pub fn postgres_factory<F, Fut, S, E>(mut self, name: impl Into<String>, factory: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(tokio_postgres::Config, S), E>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.nodes.push(Ok(NamedNode::Other(Arc::new(PostgresNode::from_factory(name, factory)))));
         self
     }
 }

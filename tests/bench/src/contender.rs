@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::BoxError;
 use super::advisory::{AdvisoryLock, AdvisoryLocks};
+use super::lock_table::{LockRow, LockTable};
 use super::recipe::{HeldZnode, Recipe};
 
 /// The time to live of every lock.
@@ -90,6 +91,7 @@ pub(super) enum Locks {
     Ours(LockManager),
     Rslock(rslock::LockManager),
     Advisory(AdvisoryLocks),
+    Table(LockTable),
     Recipe(Recipe),
 }
 
@@ -98,6 +100,7 @@ pub(super) enum Held {
     Ours(lock_core::LockGuard),
     Rslock(rslock::LockGuard),
     Advisory(AdvisoryLock),
+    Table(LockRow),
     Recipe(HeldZnode),
 }
 
@@ -108,6 +111,7 @@ impl Locks {
             Self::Ours(locks) => Held::Ours(locks.lock(resource).acquire().await?),
             Self::Rslock(locks) => Held::Rslock(locks.acquire(resource, TTL).await?),
             Self::Advisory(locks) => Held::Advisory(locks.lock(resource).await?),
+            Self::Table(locks) => Held::Table(locks.lock(resource).await?),
             Self::Recipe(locks) => Held::Recipe(locks.lock(resource).await?),
         })
     }
@@ -128,6 +132,7 @@ impl Held {
             Self::Ours(guard) => _ = guard.release().await?,
             Self::Rslock(guard) => guard.release().await,
             Self::Advisory(lock) => lock.release().await?,
+            Self::Table(row) => row.release().await?,
             Self::Recipe(znode) => znode.release().await?,
         }
         Ok(())

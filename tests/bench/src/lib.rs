@@ -3,12 +3,12 @@
 //! | file | |
 //! |---|---|
 //! | `contender` | the engine and its peer, behind one interface |
-//! | `advisory`, `recipe` | what users of PostgreSQL and ZooKeeper have: `pg_advisory_lock`, and sequential znodes |
+//! | `advisory`, `lock_table`, `recipe` | what users of PostgreSQL and ZooKeeper have: `pg_advisory_lock`, a table of locks, and sequential znodes |
 //! | `raw_quorum` | the floor: what one fan-out to a quorum costs without any lock |
 //! | `load`, `commands` | many tasks that lock and unlock; the commands that the servers count meanwhile |
 //! | `link` | a proxy that makes a master distant |
 //! | `roles`, `child` | child processes that play a role in a part |
-//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `permits`, `stores`, `hung`, `overload`, `polling`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
+//! | `uncontended`, `distinct`, `contended`, `handover`, `processes`, `instances`, `burst`, `distance`, `wakeup`, `waiters`, `readers`, `permits`, `stores`, `database`, `hung`, `overload`, `polling`, `memory`, `layer`, `held`, `metrics` | the parts: one question each |
 //! | `scaling`, `plots` | how the cost scales, and its plots |
 //! | `spread`, `row`, `table`, `machine`, `run` | figures, their targets, and a run from end to end |
 //!
@@ -24,6 +24,7 @@ mod child;
 mod commands;
 mod contended;
 mod contender;
+mod database;
 mod distance;
 mod distinct;
 mod handover;
@@ -33,6 +34,7 @@ mod instances;
 mod layer;
 mod link;
 mod load;
+mod lock_table;
 mod machine;
 mod memory;
 #[cfg(feature = "metrics")]

@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::metrics;
 use super::{BoxError, Curve, Machine, Plan, Row};
 use super::{
-    burst, contended, distance, distinct, handover, held, hung, instances, layer, memory, overload, permits, polling,
-    processes, readers, scaling, shards, stores, uncontended, waiters, wakeup,
+    burst, contended, database, distance, distinct, handover, held, hung, instances, layer, memory, overload, permits,
+    polling, processes, readers, scaling, shards, stores, uncontended, waiters, wakeup,
 };
 
 /// A part of the benchmarks: one question.
@@ -45,6 +45,8 @@ pub enum Part {
     Stores,
     /// Shards on the servers of a Redis Cluster.
     Shards,
+    /// What a lock costs a PostgreSQL server, beside an advisory lock and a table of locks.
+    Database,
     /// One of five masters hangs.
     Hung,
     /// One key, many instances, and too little processor time.
@@ -132,6 +134,7 @@ impl Part {
             Self::Permits => permits::measure(plan).await?,
             Self::Shards => shards::measure(plan).await?,
             Self::Stores => stores::measure(plan).await?,
+            Self::Database => database::measure(plan).await?,
             Self::Hung => hung::measure(plan).await?,
             Self::Overload => overload::measure(plan).await?,
             Self::Polling => polling::measure(plan).await?,

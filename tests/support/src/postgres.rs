@@ -181,6 +181,14 @@ impl PostgresServer {
         copy(files.path(), &data);
     }
 
+    /// The processor time that all processes of the server have taken, in steps of the kernel's clock (10 ms).
+    #[must_use]
+    pub fn processor_time(&self) -> Duration {
+        let own = processor_ticks(Pid::from_child(&self.child), true);
+        let ticks = own + self.workers().iter().map(|worker| processor_ticks(*worker, false)).sum::<u64>();
+        Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+
     /// What the server has logged since it was started.
     #[must_use]
     pub fn log(&self) -> String {
@@ -227,6 +235,15 @@ impl Drop for PostgresServer {
             _ = self.child.wait();
         }
     }
+}
+
+/// User and system time of a process, from `/proc/PID/stat`; with those of its children that have ended. None if it has ended.
+fn processor_ticks(process: Pid, with_ended: bool) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    // After the name, which may have spaces and parentheses: the 14th to 17th fields.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
+    let count = if with_ended { 4 } else { 2 };
+    fields.skip(11).take(count).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 fn signal(processes: &[Pid], signal: Signal) {

@@ -57,9 +57,6 @@ impl Address {
             ));
         }
         config.ssl_mode(SslMode::Disable);
-        if config.get_application_name().is_none() {
-            config.application_name("locks");
-        }
         Ok(Self {
             name: name(&config, &host, port),
             host,

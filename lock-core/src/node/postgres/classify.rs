@@ -64,8 +64,9 @@ fn error_reply(error: &DbError) -> NodeError {
     match error.code().code() {
         "28P01" | "28000" => Refusal::Login { detail }.into(),
         "3D000" => unusable(format!("{detail}: create the database, or name another one")),
-        // Too many clients, or the server starts or stops.
-        "53300" | "57P03" => NodeError::Unreachable { reason: detail },
+        "53300" => NodeError::Unreachable { reason: no_connection(&detail) },
+        // The server starts or stops.
+        "57P03" => NodeError::Unreachable { reason: detail },
         "08P01" if detail.contains("startup parameter") => pooled(&detail).into(),
         // In the startup packet: an old server, or one that only speaks the protocol.
         "42704" if error.parsed_severity() != Some(Severity::Error) => {
@@ -82,6 +83,16 @@ fn error_reply(error: &DbError) -> NodeError {
         }
         code => NodeError::Rejected { code: code.to_owned(), detail },
     }
+}
+
+/// Why the server took no connection. The message may be translated; names of roles and databases are not.
+fn no_connection(detail: &str) -> String {
+    let limit = match detail {
+        detail if detail.contains("connections for role") => "ALTER ROLE .. CONNECTION LIMIT",
+        detail if detail.contains("connections for database") => "ALTER DATABASE .. CONNECTION LIMIT",
+        _ => "max_connections, or the CONNECTION LIMIT of the role or the database",
+    };
+    format!("{detail}: a manager needs one connection, and one more once it waits; raise {limit}, or close others")
 }
 
 /// The refusal of a pooler, which is known by this.

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::Address;
 use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
+use super::source::Source;
 #[cfg(feature = "tls")]
 use super::tls::secure;
 use crate::node::NodeError;
@@ -56,12 +57,15 @@ pub(super) struct Connected {
 }
 
 /// Connects to a server and logs in.
-pub(super) async fn connect(address: &Address) -> Result<Connected, NodeError> {
+pub(super) async fn connect(source: &Source) -> Result<Connected, NodeError> {
     let id = SessionId::draw()?;
-    let mut config = address.config.clone();
-    config.options(id.options(address.config.get_options()));
     let connecting = async {
-        let (stream, is_other) = (reach(address).await?, CancellationToken::new());
+        let ((mut config, stream), is_other) = (source.dial().await?, CancellationToken::new());
+        let options = id.options(config.get_options());
+        config.options(options);
+        if config.get_application_name().is_none() {
+            config.application_name("locks");
+        }
         let stream: Box<dyn Io> = Box::new(InspectReader::new(stream, check_first_byte(is_other.clone())));
         tokio::select! {
             biased;
@@ -76,7 +80,7 @@ pub(super) async fn connect(address: &Address) -> Result<Connected, NodeError> {
         let (client, wire) = connected?;
         return Ok(Connected { client, wire, id });
     }
-    if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT / 4, reach(address)).await
+    if let Ok(Ok((_, stream))) = timeout(CONNECT_TIMEOUT / 4, source.dial()).await
         && is_redis(stream).await
     {
         return Err(not_postgres());

@@ -9,13 +9,13 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use tokio_util::sync::CancellationToken;
 
-use super::address::Address;
 use super::cancel::cancel_unanswered;
 use super::classify::{ends_session, node_error};
 use super::codec::{all_fences, column, decode_state, micros, number};
 use super::connect::{CONNECT_TIMEOUT, connect};
 use super::last_words::LastWords;
 use super::session::Session;
+use super::source::Source;
 use super::sweep::sweep;
 use super::worker::Worker;
 use crate::node::limits::too_many_evicted;
@@ -31,16 +31,16 @@ use crate::task::Task;
 pub(super) type Link = link::Link<Session>;
 
 /// Connects, and prepares the session.
-pub(super) async fn open(address: &Address, synchronous: bool, last_words: &LastWords) -> Result<Link, NodeError> {
-    let connected = connect(address).await?;
+pub(super) async fn open(source: &Source, synchronous: bool, last_words: &LastWords) -> Result<Link, NodeError> {
+    let connected = connect(source).await?;
     let (session, wire) = connected.prepare(|client, id| Session::prepare(client, id, synchronous)).await?;
     let (session, gone, (submissions, receiver)) =
         (Arc::new(session), CancellationToken::new(), Submissions::channel());
     let worker = Worker::new(Arc::clone(&session), gone.clone(), last_words.clone());
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run(wire, receiver)));
-    Handle::current().spawn(sweep(Arc::clone(&session), gone.clone(), address.name.clone()));
+    Handle::current().spawn(sweep(Arc::clone(&session), gone.clone(), source.name().to_owned()));
     // Not ended with the link: its work begins then, and takes seconds at most.
-    Handle::current().spawn(cancel_unanswered(address.clone(), Arc::clone(&session), gone.clone()));
+    Handle::current().spawn(cancel_unanswered(source.clone(), Arc::clone(&session), gone.clone()));
     Ok(Link::new(session, submissions, worker, gone))
 }
 

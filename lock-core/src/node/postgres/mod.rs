@@ -1,6 +1,6 @@
 //! A PostgreSQL server as a node, over tokio-postgres.
 //!
-//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections, with `tls` if
+//! `node` is the [`LockNode`](super::LockNode). `source` is where connections come from: an `address`, or a factory. `connect` opens them, with `tls` if
 //! they are to be secure, with `settings` that no other session has. One connection is for votes: `session` prepares it, with the tables
 //! and functions of `schema`, and `link` is its life, and has what is asked outside the order of requests. A `worker` writes requests
 //! to it in batches, which `codec` translates; `sweep` removes expired rows, `cancel` ends what the server still does for a link that
@@ -20,6 +20,7 @@ mod node;
 mod schema;
 mod session;
 mod settings;
+mod source;
 mod sweep;
 #[cfg(feature = "tls")]
 mod tls;

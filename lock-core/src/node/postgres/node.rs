@@ -1,7 +1,10 @@
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_postgres::Config;
 #[cfg(feature = "tls")]
 use tokio_postgres::config::Host;
 #[cfg(feature = "tls")]
@@ -12,6 +15,7 @@ use super::last_words::LastWords;
 use super::link::open;
 use super::schema::SCHEMA;
 use super::session::Session;
+use super::source::{Factory, Source};
 use super::wakeups::listen;
 use crate::forward_to_node;
 use crate::node::link::PresentLink;
@@ -60,7 +64,7 @@ use crate::random::WaiterId;
 pub struct PostgresNode(Arc<Shared>);
 
 struct Shared {
-    address: Address,
+    source: Source,
     synchronous_commit: bool,
     link: PresentLink<Session>,
     last_words: LastWords,
@@ -97,7 +101,7 @@ impl PostgresNode {
             let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
             return Self::over_tls(url, address, config);
         }
-        Ok(Self::new(address, true))
+        Ok(Self::new(Source::Address(Box::new(address)), true))
     }
 
     /// Creates a node for a database at a URL, and connects to it with this configuration of TLS: for roots that the system does not
@@ -142,44 +146,81 @@ impl PostgresNode {
             return Err(InvalidUrl::new(url, "TLS is not for sockets; leave sslmode out"));
         };
         let tls = Tls::new(host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::new(Address { tls: Some(tls), ..address }, true))
+        let address = Address { tls: Some(tls), ..address };
+        Ok(Self::new(Source::Address(Box::new(address)), true))
     }
 
-    /// Sets whether grants wait until the server and its synchronous standbys have them on disk. Releases never wait.
+    /// Creates a node for a server that `factory` opens streams to: through a proxy, or over TLS of another library. `name` is the server's
+    /// name in errors, logs and health. [`lock_core::tokio_postgres`](crate::tokio_postgres) is the version of tokio-postgres to use.
+    ///
+    /// The factory is called for every connection and reconnection, and to cancel what the server still does for a connection that was given up. It
+    /// returns a stream on which nothing was said yet, but what makes it secure, and the configuration of the login: user, password and
+    /// database, which may be other ones each time. Hosts, ports and `sslmode` in it are not used. It has a second, with the login, so it
+    /// should have a token at hand. What it fails with is the reason that the node is away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    ///
+    /// use lock_core::tokio_postgres::Config;
+    /// use lock_core::{LockNode as _, PostgresNode};
+    /// use tokio::net::TcpStream;
+    ///
+    /// # fn token() -> String { String::new() }
+    /// let node = PostgresNode::from_factory("shop", || async {
+    ///     let stream = TcpStream::connect("10.0.0.1:5432").await?;
+    ///     let mut config = Config::new();
+    ///     config.user("app").password(token()).dbname("shop");
+    ///     Ok::<_, Box<dyn Error + Send + Sync>>((config, stream))
+    /// });
+    /// assert_eq!(node.name(), "shop");
+    /// ```
+    pub fn from_factory<F, Fut, S, E>(name: impl Into<String>, factory: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(Config, S), E>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        Self::new(Source::Factory(Factory::new(name.into(), factory)), true)
+    }
+
+    /// Sets whether a grant may wait until the server has on disk how far its tokens may be counted, which one grant of a lock in a second writes. And whether all
+    /// grants and renewals wait for synchronous standbys, if the server has any.
     ///
     /// No lock is lost without it: a node that crashed grants nothing before the locks are over that it may have forgotten. It may
     /// only forget which tokens it gave. Alone in its set, it then counts on with the clock, so a clock that was set back, and
-    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know. Without waiting for the
-    /// disk, a lock takes a fraction of the time.
+    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know.
     ///
     /// Defaults to `true`.
     #[must_use]
     pub fn synchronous_commit(self, synchronous_commit: bool) -> Self {
-        Self::new(self.0.address.clone(), synchronous_commit)
+        Self::new(self.0.source.clone(), synchronous_commit)
     }
 
-    fn new(address: Address, synchronous_commit: bool) -> Self {
+    fn new(source: Source, synchronous_commit: bool) -> Self {
         let (link, last_words) = (PresentLink::default(), LastWords::default());
-        Self(Arc::new(Shared { address, synchronous_commit, link, last_words }))
+        Self(Arc::new(Shared { source, synchronous_commit, link, last_words }))
     }
 }
 
 impl LockNode for PostgresNode {
     fn name(&self) -> &str {
-        &self.0.address.name
+        self.0.source.name()
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
         Box::pin(async move {
-            let open = open(&node.address, node.synchronous_commit, &node.last_words);
+            let open = open(&node.source, node.synchronous_commit, &node.last_words);
             node.link.get_or_open(open).await?.inspect(&keyspace).await
         })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move { listen(&node.address, &keyspace, waiter).await })
+        Box::pin(async move { listen(&node.source, &keyspace, waiter).await })
     }
 
     fn last_words(&self) -> Option<String> {
@@ -200,6 +241,6 @@ impl LockNode for PostgresNode {
 
 impl fmt::Debug for PostgresNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresNode").field("name", &self.0.address.name).finish_non_exhaustive()
+        f.debug_struct("PostgresNode").field("name", &self.0.source.name()).finish_non_exhaustive()
     }
 }

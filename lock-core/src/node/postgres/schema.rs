@@ -18,7 +18,7 @@ pub(super) const SCHEMA: &str = include_str!("sql/locks.sql");
 pub(super) const CHECK: &str = "
     SELECT keyspace, member, version, run_id, format, was, roster, previous, promised, accepted, quarantines, epoch, floor
       FROM locks.node LIMIT 0;
-    SELECT keyspace, fence, token FROM locks.fence LIMIT 0; SELECT key, owner, expires FROM locks.lock LIMIT 0;
+    SELECT keyspace, fence, token FROM locks.fence LIMIT 0; SELECT keyspace, fence, token, most FROM locks.counter LIMIT 0; SELECT key, owner, expires FROM locks.lock LIMIT 0;
     SELECT key, owner, expires FROM locks.reader LIMIT 0; SELECT key, owners, until FROM locks.evicted LIMIT 0;
     SELECT key, expires FROM locks.queue LIMIT 0; SELECT key, since, reads, polls, waiter, permits, called, offer FROM locks.waiter LIMIT 0;
     SELECT key, began, waiters, knows, late FROM locks.reservation LIMIT 0;
@@ -32,10 +32,16 @@ pub(super) const GRANTS: &str = "GRANT USAGE ON SCHEMA locks TO app; GRANT SELEC
 const LOCKS: i64 = 0x6c6f_636b;
 const RECORDS: i64 = -1;
 
+/// How many tokens of a fence are written to the disk ahead; so many are skipped at most when the server forgets. The tokens of a single
+/// node follow the clock, in microseconds: of its grants of a lock, one in a second waits for the disk. Not further ahead than that: a
+/// server that forgot grants nothing for longer, and the clock has caught up then.
+const RESERVE: i64 = 1_000_000;
+
 /// Must be right: exclusion and the order of tokens rest on it.
-const LEDGER: [&str; 4] = [
+const LEDGER: [&str; 5] = [
     include_str!("sql/ledger.sql"),
     include_str!("sql/ledger_holders.sql"),
+    include_str!("sql/ledger_lone.sql"),
     include_str!("sql/ledger_usual.sql"),
     include_str!("sql/evict.sql"),
 ];
@@ -57,9 +63,10 @@ const OTHERS: [&str; 4] = [
 /// different versions use one database side by side.
 pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
     let sources = [&OTHERS[..], &LEDGER, &WAITING].concat();
-    let constants: [(&str, i128); 15] = [
+    let constants: [(&str, i128); 16] = [
         ("LOCKS", LOCKS.into()),
         ("RECORDS", RECORDS.into()),
+        ("RESERVE", RESERVE.into()),
         ("MAX_TOKEN", MAX_TOKEN.into()),
         ("MAX_WAITERS", MAX_WAITERS as i128),
         ("MAX_RESERVATIONS", MAX_RESERVATIONS.into()),
@@ -82,12 +89,22 @@ pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
 mod tests {
     use super::*;
 
-    /// The tables that are logged are those of the ledger, and the others those of the waiting room and of the memory marker.
-    fn tables(is_logged: bool) -> Vec<&'static str> {
-        let (logged, unlogged) = ("CREATE TABLE IF NOT EXISTS ", "CREATE UNLOGGED TABLE IF NOT EXISTS ");
-        let begin = if is_logged { logged } else { unlogged };
-        let tables = SCHEMA.lines().filter_map(|line| line.strip_prefix(begin)?.split(' ').next());
-        tables.collect()
+    /// Without them, the node is another memory. All but `counter`, which is no more than `fence` allows.
+    const LEDGER_TABLES: [&str; 5] = ["locks.node", "locks.fence", "locks.lock", "locks.reader", "locks.evicted"];
+
+    fn tables() -> impl Iterator<Item = (&'static str, bool)> {
+        SCHEMA.lines().filter_map(|line| {
+            let line = line.strip_prefix("CREATE ")?;
+            let is_logged = !line.starts_with("UNLOGGED ");
+            let table = line.trim_start_matches("UNLOGGED ").strip_prefix("TABLE IF NOT EXISTS ")?.split(' ').next()?;
+            Some((table, is_logged))
+        })
+    }
+
+    #[test]
+    fn what_has_to_outlive_a_crash_is_logged() {
+        let logged: Vec<_> = tables().filter(|(_, is_logged)| *is_logged).map(|(table, _)| table).collect();
+        assert_eq!(logged, ["locks.node", "locks.fence", "locks.evicted"]);
     }
 
     fn names(source: &str, table: &str) -> bool {
@@ -99,9 +116,7 @@ mod tests {
 
     #[test]
     fn the_waiting_room_uses_no_table_of_the_ledger() {
-        let ledger = tables(true);
-        assert_eq!(ledger, ["locks.node", "locks.fence", "locks.lock", "locks.reader", "locks.evicted"]);
-        for table in ledger {
+        for table in LEDGER_TABLES.into_iter().chain(["locks.counter"]) {
             assert!(LEDGER.iter().any(|source| names(source, table)), "{table}");
             assert!(!WAITING.iter().any(|source| names(source, table)), "{table}");
         }
@@ -109,9 +124,10 @@ mod tests {
 
     #[test]
     fn the_ledger_only_looks_whether_somebody_waits() {
-        let waiting = tables(false);
-        assert_eq!(waiting.len(), 5, "{waiting:?}");
-        for table in waiting.into_iter().filter(|table| *table != "locks.queue") {
+        let others = |table: &&str| !LEDGER_TABLES.contains(table) && !["locks.counter", "locks.queue"].contains(table);
+        let waiting: Vec<_> = tables().map(|(table, _)| table).filter(others).collect();
+        assert_eq!(waiting, ["locks.waiter", "locks.reservation", "locks.heard", "locks.run"]);
+        for table in waiting {
             assert!(!LEDGER.iter().any(|source| names(source, table)), "{table}");
         }
         let writes = ["INTO locks.queue", "UPDATE locks.queue", "DELETE FROM locks.queue"];
@@ -123,7 +139,7 @@ mod tests {
         let source = OTHERS.concat();
         let ledger = source.split("FUNCTION pg_temp.lock_ledger()").nth(1).and_then(|rest| rest.split("$$;").next());
         let ledger = ledger.unwrap_or_default();
-        for table in tables(true) {
+        for table in LEDGER_TABLES {
             assert!(ledger.contains(&format!("pg_relation_filenode('{table}'::regclass)")), "{table} in {ledger}");
         }
     }

@@ -7,11 +7,11 @@ use futures_util::stream::unfold;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
 
-use super::address::Address;
 use super::classify::node_error;
 use super::codec::column;
 use super::connect::{CONNECT_TIMEOUT, Wire, connect, next_message};
 use super::settings::NO_TIMEOUTS;
+use super::source::Source;
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
 use crate::random::WaiterId;
 
@@ -19,8 +19,8 @@ use crate::random::WaiterId;
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Listens for the wake-ups of a waiter.
-pub(super) async fn listen(address: &Address, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-    let connected = connect(address).await?;
+pub(super) async fn listen(source: &Source, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
+    let connected = connect(source).await?;
     let (client, wire) = connected.prepare(|client, _| begin(client, keyspace, waiter)).await?;
     Ok(Box::pin(unfold((wire, Box::pin(lost(client))), next).fuse()))
 }

@@ -6,6 +6,7 @@ mod claims;
 mod clock;
 mod every_kind;
 mod forgetting;
+mod hosts;
 mod locks;
 mod poolers;
 mod reasons;

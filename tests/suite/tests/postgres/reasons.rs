@@ -59,7 +59,7 @@ async fn a_caller_that_does_not_wait_for_the_reason_gets_that_of_the_statement_b
     let locks = builder.connect().await.unwrap();
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
     // The rows that count the tokens.
-    let blocker = admin(&server, "SELECT * FROM locks.fence FOR UPDATE").await;
+    let blocker = admin(&server, "SELECT * FROM locks.counter FOR UPDATE").await;
     assert!(failed_vote(&locks).await.contains("no reply in time"));
     is_told_until_it_ends(&locks, blocker, LOCK_TIMEOUT).await;
 }

@@ -8,11 +8,9 @@ DECLARE
   moment timestamptz; least_token bigint; memory text; l locks.lock; is_held boolean; had_holder boolean; barred uuid[];
   barred_until timestamptz;
 BEGIN
-  PERFORM pg_temp.lock_check_session(session);
-  PERFORM pg_temp.lock_fences(all_fences);
+  moment := pg_temp.lock_begin(session, all_fences);
   SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
   IF NOT FOUND THEN reply := 'unadmitted'; RETURN; END IF;
-  moment := clock_timestamp();
   SELECT * INTO l FROM locks.lock WHERE locks.lock.key = lock_key AND locks.lock.expires > moment;
   is_held := FOUND;
   had_holder := is_held AND l.owner IS DISTINCT FROM '@NOBODY@';
@@ -21,7 +19,8 @@ BEGIN
     reply := 'superseded';
     RETURN;
   END IF;
-  SELECT f.token INTO number FROM locks.fence f WHERE f.keyspace = space AND f.fence = fence_id;
+  SELECT coalesce(c.token, f.token) INTO number FROM locks.fence f LEFT JOIN locks.counter c USING (keyspace, fence)
+    WHERE f.keyspace = space AND f.fence = fence_id;
   number := greatest(number, least_token);
   IF number >= token THEN reply := 'refused'; RETURN; END IF;
 
@@ -47,6 +46,5 @@ BEGIN
     PERFORM pg_temp.lock_slot_evicted(space, of_queue, lock_key, is_held, moment);
   END IF;
   reply := CASE WHEN had_holder THEN 'deleted' ELSE 'free' END;
-  PERFORM pg_temp.lock_check_ledger(memory);
-  PERFORM pg_temp.lock_sync();
+  is_held := pg_temp.lock_end(memory, true);
 END $$;

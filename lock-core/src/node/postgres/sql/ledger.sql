@@ -3,14 +3,33 @@
 -- could grant is kept for somebody else, and tells it what became of a request. Whatever the waiting room answers, nothing is granted
 -- but what is free here, or read.
 
--- Lets there be one batch at a time for each fence, and so for each lock and each queue: an advisory lock on the fence is held to the end
--- of the transaction. So is a shared one on the records, which are written under an exclusive one. `all_fences` are the fences
--- of the locks, and the fences that locks with the keys of the queues would have, in ascending order: two batches that share several would otherwise
--- wait for each other for ever.
-CREATE FUNCTION pg_temp.lock_fences(all_fences integer[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Begins a batch: checks the session, and lets there be one batch at a time for each fence, and so for each lock and each queue: an advisory
+-- lock on the fence is held to the end of the transaction. So is a shared one on the records, which are written under an exclusive one.
+-- `all_fences` are the fences of the locks, and the fences that locks with the keys of the queues would have, in ascending order: two batches
+-- that share several would otherwise wait for each other for ever. Returns the time.
+--
+-- Expressions, because `PERFORM` would begin a statement for each.
+CREATE FUNCTION pg_temp.lock_begin(session text, all_fences integer[]) RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE fence_id integer; is_locked boolean;
 BEGIN
-  PERFORM pg_advisory_xact_lock_shared(@LOCKS@, @RECORDS@);
-  PERFORM pg_advisory_xact_lock(@LOCKS@, f.fence) FROM unnest(all_fences) f (fence);
+  IF NOT pg_temp.lock_is_session(session) THEN RAISE EXCEPTION 'this is another session' USING ERRCODE = 'LK001'; END IF;
+  is_locked := pg_advisory_xact_lock_shared(@LOCKS@, @RECORDS@) IS NOT NULL;
+  FOREACH fence_id IN ARRAY all_fences LOOP is_locked := pg_advisory_xact_lock(@LOCKS@, fence_id) IS NOT NULL; END LOOP;
+  RETURN clock_timestamp();
+END $$;
+
+-- Ends a batch in this memory, after its last access to a table: what was read or written stays locked to the end of the transaction, so
+-- nobody drops or truncates it after this check. Has the transaction wait for the disk, as far as the node was told to, if a reply may count
+-- as a vote. And for synchronous standbys: a primary that is cut off from them must not grant anything beside its successor. A commit only
+-- waits for what it logged, so something is.
+CREATE FUNCTION pg_temp.lock_end(of_memory text, is_vote boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE logged_at pg_lsn;
+BEGIN
+  IF NOT starts_with(of_memory, pg_temp.lock_ledger()) THEN
+    RAISE EXCEPTION 'a table of the ledger is another one' USING ERRCODE = 'LK002';
+  END IF;
+  IF is_vote AND current_setting('synchronous_standby_names') <> '' THEN logged_at := pg_logical_emit_message(true, 'locks', ''); END IF;
+  RETURN is_vote AND pg_temp.lock_sync() IS NOT NULL;
 END $$;
 
 -- Executes a batch of requests, in order, and replies to each of them with a row, by the rules of `Operation`. It is one function, because
@@ -24,37 +43,48 @@ CREATE FUNCTION pg_temp.lock_votes(
   sinces bigint[], reading boolean[], alone boolean[], permits integer[]
 ) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer, offer text) LANGUAGE plpgsql AS $$
 DECLARE
-  moment timestamptz; least_token bigint; memory text; is_durable boolean := false;
+  moment timestamptz; least_token bigint; memory text; is_vote boolean := false;
   kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
   holder uuid; held_until timestamptz; last_token bigint; is_barred boolean; has_queue boolean;
-  is_shared boolean; is_ours boolean; usual record;
+  is_shared boolean; is_ours boolean; usual record; usual_replies text[]; usual_numbers bigint[];
 BEGIN
-  PERFORM pg_temp.lock_check_session(session);
-  PERFORM pg_temp.lock_fences(all_fences);
-  SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
-  IF NOT FOUND THEN
-    RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer, NULL::text FROM unnest(kinds);
-    RETURN;
+  moment := pg_temp.lock_begin(session, all_fences);
+  IF cardinality(kinds) = 1 THEN
+    usual := pg_temp.lock_lone(space, of_epoch, moment, kinds[1], keys[1], queues[1], fences[1], owners[1],
+      moment + ttls[1] * interval '1 microsecond', numbers[1], tokens[1], reading[1]);
+    IF usual.reply IS NOT NULL THEN
+      is_vote := pg_temp.lock_end(usual.memory, usual.reply <> 'released');
+reply := usual.reply; number := usual.number; RETURN NEXT;
+      RETURN;
+    END IF;
+  ELSE
+    usual := pg_temp.lock_usual(space, of_epoch, moment, alone, kinds, keys, queues, fences, owners, ttls, numbers, tokens, reading);
+    usual_replies := usual.replies; usual_numbers := usual.numbers; memory := usual.memory;
   END IF;
-  moment := clock_timestamp();
-  usual := pg_temp.lock_usual(
-    space, least_token, moment, alone, kinds, keys, queues, fences, owners, ttls, numbers, tokens, reading);
 
   FOR i IN 1 .. cardinality(kinds) LOOP
-    reply := NULL; number := NULL; ahead := NULL; behind := NULL; offer := NULL;
-    IF usual.replies[i] IS NOT NULL THEN
-      reply := usual.replies[i]; number := usual.numbers[i]; is_durable := is_durable OR reply <> 'released';
+    reply := usual_replies[i]; number := usual_numbers[i]; ahead := NULL; behind := NULL; offer := NULL;
+    IF reply IS NOT NULL THEN
+      is_vote := is_vote OR reply <> 'released';
       RETURN NEXT;
       CONTINUE;
     END IF;
+    IF least_token IS NULL THEN
+      SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
+      IF NOT FOUND THEN
+        RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer, NULL::text FROM unnest(kinds);
+        RETURN;
+      END IF;
+    END IF;
     kind := kinds[i]; lock_key := keys[i]; of_queue := queues[i]; fence_id := fences[i]; owner_id := owners[i];
     new_end := moment + ttls[i] * interval '1 microsecond'; since_us := sinces[i]; is_reader := reading[i];
-    SELECT l.owner, l.expires, greatest(f.token, least_token), coalesce(e.until > moment AND owner_id = ANY (e.owners), false),
+    SELECT l.owner, l.expires, greatest(c.token, f.token, least_token), coalesce(e.until > moment AND owner_id = ANY (e.owners), false),
       q.key IS NOT NULL
       INTO holder, held_until, last_token, is_barred, has_queue
       FROM (SELECT lock_key AS of_lock) r
       LEFT JOIN locks.lock l ON l.key = r.of_lock AND l.expires > moment
-      LEFT JOIN locks.fence f ON f.keyspace = space AND f.fence = fence_id
+      LEFT JOIN locks.counter c ON c.keyspace = space AND c.fence = fence_id
+      LEFT JOIN locks.fence f ON f.keyspace = space AND f.fence = fence_id AND c.token IS NULL
       LEFT JOIN locks.evicted e ON e.key = r.of_lock
       LEFT JOIN locks.queue q ON q.key = of_queue;
     is_shared := held_until IS NOT NULL AND holder IS NULL;
@@ -88,7 +118,7 @@ BEGIN
         IF number > @MAX_TOKEN@ THEN
           reply := 'used_up';
         ELSE
-          reply := 'granted'; is_durable := true;
+          reply := 'granted'; is_vote := true;
           PERFORM pg_temp.lock_hold(space, fence_id, number, lock_key, owner_id, new_end, is_reader, is_shared, moment);
           IF has_queue AND since_us > 0 AND permits[i] > 0 THEN
             PERFORM pg_temp.lock_slot_changed(space, of_queue, 'leave', caller, polling, since_us, permits[i], moment);
@@ -101,7 +131,7 @@ BEGIN
 
     ELSIF kind = 'confirm' THEN
       IF is_ours AND last_token <= numbers[i] THEN
-        reply := 'confirmed'; is_durable := true;
+        reply := 'confirmed'; is_vote := true;
         PERFORM pg_temp.lock_count(space, fence_id, numbers[i]);
       ELSE
         reply := 'refused'; number := last_token;
@@ -110,7 +140,7 @@ BEGIN
     ELSIF kind IN ('extend', 'downgrade') THEN
       reply := 'gone';
       IF is_ours THEN
-        reply := 'kept'; is_durable := true;
+        reply := 'kept'; is_vote := true;
         IF kind = 'downgrade' AND NOT is_shared THEN
           PERFORM pg_temp.lock_downgrade(lock_key, owner_id, held_until);
           IF has_queue THEN PERFORM pg_temp.lock_let_readers_in(space, lock_key, moment); END IF;
@@ -133,7 +163,7 @@ BEGIN
         IF last_token > @MAX_TOKEN@ THEN
           reply := 'used_up';
         ELSE
-          reply := 'kept'; is_durable := true;
+          reply := 'kept'; is_vote := true;
           PERFORM pg_temp.lock_hold(space, fence_id, last_token, lock_key, owner_id, new_end, is_reader, is_shared, moment);
           IF has_queue AND permits[i] > 0 THEN
             PERFORM pg_temp.lock_slot_changed(space, of_queue, 'release', caller, polling, since_us, permits[i], moment);
@@ -146,7 +176,7 @@ BEGIN
       reply := CASE WHEN kind = 'leave_queue' THEN 'left' WHEN is_ours THEN 'released' ELSE 'not_owner' END;
       IF is_ours THEN
         IF NOT is_shared THEN
-          DELETE FROM locks.lock l WHERE l.key = lock_key;
+          PERFORM pg_temp.lock_free(lock_key);
           held_until := NULL;
         ELSIF NOT pg_temp.lock_remove_reader(lock_key, owner_id, moment) THEN
           held_until := NULL;
@@ -161,6 +191,5 @@ BEGIN
     END IF;
     RETURN NEXT;
   END LOOP;
-  PERFORM pg_temp.lock_check_ledger(memory);
-  IF is_durable THEN PERFORM pg_temp.lock_sync(); END IF;
+  is_vote := pg_temp.lock_end(memory, is_vote);
 END $$;

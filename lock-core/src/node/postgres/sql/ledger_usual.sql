@@ -1,43 +1,58 @@
 -- What most requests to the ledger are, once more: a writer acquires a free lock for which nobody waits, extends it, or releases it. All of these in a batch are
--- executed by one statement, since to begin a statement takes longer than its rows. The others are left to `lock_votes`.
+-- executed by one statement or two, since to begin a statement takes longer than its rows. The others are left to `lock_votes`: so is
+-- the first request for a lock or a fence that has no row, and one whose token has to be on disk first.
 
 -- Executes only requests that are alone: which share no fence with another one of the batch, neither of their locks nor of their queues.
 -- None reads what another one writes, so it does not matter in which order they are executed. For those that are left, there is no reply.
+-- A subquery for one value is an index scan for each request; `EXISTS` may become a scan of the table. Rows are updated by their place, which
+-- only a sweep could have emptied meanwhile: that request is left as well.
 CREATE FUNCTION pg_temp.lock_usual(
-  space text, least_token bigint, moment timestamptz, alone boolean[], kinds text[], keys text[], queues text[], fences integer[],
-  owners uuid[], ttls bigint[], hints bigint[], tokens integer[], reading boolean[], OUT replies text[], OUT numbers bigint[]
+  space text, of_epoch text, moment timestamptz, alone boolean[], kinds text[], keys text[], queues text[], fences integer[],
+  owners uuid[], ttls bigint[], hints bigint[], tokens integer[], reading boolean[],
+  OUT replies text[], OUT numbers bigint[], OUT memory text
 ) LANGUAGE plpgsql AS $$
-DECLARE index integer; new_token bigint;
+DECLARE place integer; new_token bigint; has_ends boolean := kinds && '{release,leave}'; has_others boolean := kinds && '{acquire,extend}';
 BEGIN
-  FOR index, new_token IN
-    WITH usual AS MATERIALIZED (
-      SELECT a.place, a.kind, a.key, a.fence, a.owner, greatest(a.hint, greatest(f.token, least_token) + 1) + a.tokens - 1 AS token,
-        a.kind NOT IN ('acquire', 'extend') AS ends, greatest(l.expires, moment + a.ttl * interval '1 microsecond') AS expires
-      FROM unnest(alone, kinds, keys, queues, fences, owners, ttls, hints, tokens, reading)
-        WITH ORDINALITY AS a (is_alone, kind, key, queue, fence, owner, ttl, hint, tokens, is_reader, place)
-      -- Without the limits, tables that were empty when the plan was made would be read as a whole for each request.
-      LEFT JOIN LATERAL (SELECT * FROM locks.lock x WHERE x.key = a.key AND x.expires > moment LIMIT 1) l ON true
-      LEFT JOIN LATERAL (SELECT * FROM locks.fence x WHERE x.keyspace = space AND x.fence = a.fence LIMIT 1) f ON true
-      LEFT JOIN LATERAL (SELECT * FROM locks.queue x WHERE x.key = a.queue LIMIT 1) q ON true
-      LEFT JOIN LATERAL (SELECT * FROM locks.evicted x WHERE x.key = a.key LIMIT 1) e ON true
-      WHERE a.is_alone AND CASE a.kind
-        WHEN 'acquire' THEN NOT a.is_reader AND l.key IS NULL AND q.key IS NULL AND e.key IS NULL
-          AND greatest(a.hint, f.token, least_token) < @MAX_TOKEN@ - a.tokens
-        WHEN 'extend' THEN l.owner = a.owner
-        ELSE a.kind IN ('release', 'leave') AND l.owner = a.owner AND q.key IS NULL
-      END
-    ), counted AS (
-      INSERT INTO locks.fence SELECT space, u.fence, u.token FROM usual u WHERE u.kind = 'acquire'
-        ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token
-    ), written AS (
-      INSERT INTO locks.lock SELECT u.key, u.owner, u.expires FROM usual u WHERE NOT u.ends
-        ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, expires = excluded.expires
-    ), ended AS (
-      DELETE FROM locks.lock l WHERE l.key = ANY (ARRAY(SELECT u.key FROM usual u WHERE u.ends))
-    )
-    SELECT u.place, u.token FROM usual u
-  LOOP
-    replies[index] := CASE kinds[index] WHEN 'acquire' THEN 'granted' WHEN 'extend' THEN 'kept' ELSE 'released' END;
-    numbers[index] := new_token;
-  END LOOP;
+  IF has_others THEN
+    FOR place, new_token, memory IN
+      WITH usual AS MATERIALIZED (
+        SELECT a.place, l.at AS lock_at, c.at AS count_at, n.run_id, greatest(l.expires, moment + ttls[a.place] * interval '1 microsecond') AS expires,
+          CASE kinds[a.place] WHEN 'acquire' THEN greatest(hints[a.place], greatest(c.token, n.floor) + 1) + tokens[a.place] - 1 END AS token
+          FROM locks.node n CROSS JOIN generate_series(1, cardinality(kinds)) AS a (place)
+          -- Without the limits, tables that were empty when the plan was made would be read as a whole.
+          CROSS JOIN LATERAL (SELECT x.ctid AS at, x.owner, x.expires FROM locks.lock x WHERE x.key = keys[a.place] LIMIT 1) l
+          CROSS JOIN LATERAL (
+            SELECT x.ctid AS at, x.token, x.most FROM locks.counter x WHERE x.keyspace = space AND x.fence = fences[a.place] LIMIT 1) c
+          WHERE n.keyspace = space AND n.epoch = of_epoch AND alone[a.place] AND CASE kinds[a.place]
+            WHEN 'acquire' THEN NOT reading[a.place] AND l.expires <= moment
+              AND greatest(hints[a.place], greatest(c.token, n.floor) + 1) + tokens[a.place] - 1 <= c.most
+              AND (SELECT true FROM locks.queue q WHERE q.key = queues[a.place]) IS NULL
+              AND (SELECT true FROM locks.evicted e WHERE e.key = keys[a.place]) IS NULL
+            ELSE kinds[a.place] = 'extend' AND l.owner = owners[a.place] AND l.expires > moment
+          END
+      ), counted AS (
+        UPDATE locks.counter c SET token = u.token FROM usual u WHERE c.ctid = u.count_at AND u.token IS NOT NULL
+      )
+      UPDATE locks.lock l SET owner = owners[u.place], expires = u.expires FROM usual u WHERE l.ctid = u.lock_at
+        RETURNING u.place, u.token, u.run_id
+    LOOP
+      replies[place] := CASE kinds[place] WHEN 'acquire' THEN 'granted' ELSE 'kept' END;
+      numbers[place] := new_token;
+    END LOOP;
+  END IF;
+  IF has_ends THEN
+    FOR place, memory IN
+      UPDATE locks.lock l SET expires = '-infinity' FROM (
+        SELECT a.place, l.at, n.run_id
+          FROM locks.node n CROSS JOIN generate_series(1, cardinality(kinds)) AS a (place)
+          CROSS JOIN LATERAL (SELECT x.ctid AS at, x.owner, x.expires FROM locks.lock x WHERE x.key = keys[a.place] LIMIT 1) l
+          WHERE n.keyspace = space AND n.epoch = of_epoch AND alone[a.place] AND kinds[a.place] IN ('release', 'leave')
+            AND l.owner = owners[a.place] AND l.expires > moment
+            AND (SELECT true FROM locks.queue q WHERE q.key = queues[a.place]) IS NULL
+        ) u WHERE l.ctid = u.at
+        RETURNING u.place, u.run_id
+    LOOP
+      replies[place] := 'released';
+    END LOOP;
+  END IF;
 END $$;

@@ -6,9 +6,10 @@
 --
 -- All times are on the clock of the server (`clock_timestamp()`). Several managers can use the tables, each with keys under its own prefix.
 --
--- The ordinary tables are the ledger: who holds what, with which token. None of them may be lost alone. The unlogged ones are the waiting
--- room, which may be lost, and the name of the memory. They are empty after a crash, an immediate stop, the promotion of a standby, and
--- a restored base backup; a clean restart keeps them.
+-- The first tables are the ledger: who holds what, with which token. None of them may be lost alone. The next are the waiting room, which
+-- may be lost, and the name of the memory (`run`). Unlogged ones are empty after a crash, an immediate stop, the promotion of a standby, and
+-- a restored base backup; a clean restart keeps them. So locks are lost together with the name of the memory: a server that lost it
+-- forgot, and grants nothing before they are over. What is logged, such as the tokens, has to outlive that.
 
 CREATE SCHEMA IF NOT EXISTS locks;
 
@@ -20,19 +21,26 @@ CREATE TABLE IF NOT EXISTS locks.node (
   floor bigint NOT NULL
 );
 
--- The highest token of each fence: at most 16,385 rows for each keyspace.
+-- What the token of each fence is at most: at most 16,385 rows for each keyspace. It is written before a token exceeds it, and then it
+-- is some tokens ahead: so most grants write nothing that has to be on disk before they count.
 CREATE TABLE IF NOT EXISTS locks.fence (
   keyspace text COLLATE "C", fence integer, token bigint NOT NULL,
   PRIMARY KEY (keyspace, fence)
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 
--- Who holds a lock, and until when. Without an owner, readers do.
-CREATE TABLE IF NOT EXISTS locks.lock (
+-- What it is, and at most may become before `fence` is written. Where there is no row, it is what `fence` says.
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.counter (
+  keyspace text COLLATE "C", fence integer, token bigint NOT NULL, most bigint NOT NULL,
+  PRIMARY KEY (keyspace, fence)
+) WITH (fillfactor = 50, vacuum_truncate = false);
+
+-- Who holds a lock, and until when. Without an owner, readers do. A row whose time is over is nobody's.
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.lock (
   key text COLLATE "C" PRIMARY KEY, owner uuid, expires timestamptz NOT NULL
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 
 -- The readers of a lock. They count only while the lock has no owner.
-CREATE TABLE IF NOT EXISTS locks.reader (
+CREATE UNLOGGED TABLE IF NOT EXISTS locks.reader (
   key text COLLATE "C", owner uuid, expires timestamptz NOT NULL,
   PRIMARY KEY (key, owner)
 ) WITH (fillfactor = 50, vacuum_truncate = false);

@@ -7,7 +7,7 @@ RETURNS TABLE (
   evicted text[]
 ) LANGUAGE sql STABLE AS $$
   WITH moment AS MATERIALIZED (SELECT pg_temp.lock_check_session(session), statement_timestamp() AS now)
-  SELECT l.owner::text, l.expires IS NOT NULL, pg_temp.lock_micros(l.expires - m.now), greatest(f.token, n.floor, 0),
+  SELECT l.owner::text, l.expires IS NOT NULL, pg_temp.lock_micros(l.expires - m.now), greatest(coalesce(c.token, f.token), n.floor, 0),
     CASE WHEN q.expires > m.now THEN (SELECT count(*) FROM locks.waiter w WHERE w.key = a.queue) ELSE 0 END,
     r.owners, r.remaining, CASE WHEN e.until > m.now THEN e.owners::text[] END
   FROM moment m
@@ -15,6 +15,7 @@ RETURNS TABLE (
   LEFT JOIN locks.node n ON n.keyspace = space
   LEFT JOIN locks.lock l ON l.key = a.key AND l.expires > m.now
   LEFT JOIN locks.fence f ON f.keyspace = space AND f.fence = a.fence
+  LEFT JOIN locks.counter c ON c.keyspace = space AND c.fence = a.fence
   LEFT JOIN locks.queue q ON q.key = a.queue
   LEFT JOIN locks.evicted e ON e.key = a.key
   LEFT JOIN LATERAL (

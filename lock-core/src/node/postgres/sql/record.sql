@@ -9,31 +9,22 @@ CREATE FUNCTION pg_temp.lock_ledger() RETURNS text LANGUAGE sql STABLE AS $$
     pg_relation_filenode('locks.evicted'::regclass)) || '/'
 $$;
 
--- Fails if the ledger is not the one of this memory. To be called after the last access to a table: what was read or written stays locked
--- to the end of the transaction, so nobody drops or truncates it in between.
-CREATE FUNCTION pg_temp.lock_check_ledger(of_memory text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  IF NOT starts_with(of_memory, pg_temp.lock_ledger()) THEN
-    RAISE EXCEPTION 'a table of the ledger is another one' USING ERRCODE = 'LK002';
-  END IF;
-END $$;
-
--- Names the memory: the ledger; the cluster of databases and its timeline, which another one has after a promotion or a restored backup;
--- the database and the memory marker, which other ones have after a copy or a dump was restored. That marker is in an unlogged table, and
--- so gone after a crash. Nothing if there is none.
+-- Names the memory: the ledger; the database and the memory marker, which other ones have after a copy or a dump was restored. That marker
+-- is in an unlogged table, and so gone after a crash, a promotion, or a restored base backup. Nothing if there is none. Of functions that
+-- hosts deny to their users, none is called: clients that may call them would have another name for the same memory.
 CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
-  SELECT pg_temp.lock_ledger() || concat_ws('/', (SELECT c.system_identifier FROM pg_control_system() c),
-    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
+  SELECT pg_temp.lock_ledger() || concat_ws('/', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),
     r.tableoid, r.xmin, r.id)
   FROM locks.run r
 $$;
 
 -- Reads everything that decides whether the node is admitted. The record is of one snapshot, taken when the statement was bound. The time
 -- is that of its execution, a moment later: no quarantine of the record began after it. What locks the tables is named before the
--- inspection is given up, which takes a second.
+-- inspection is given up, which takes a second. How far the log is written is told by the number of the next transaction, which is written
+-- with it: each batch has one.
 CREATE FUNCTION pg_temp.lock_inspect(session text, space text)
 RETURNS TABLE (run_id text, written bigint, clock bigint, fields text[]) LANGUAGE sql STABLE SET lock_timeout = '800ms' AS $$
-  SELECT pg_temp.lock_run_id(), (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::bigint, pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
+  SELECT pg_temp.lock_run_id(), txid_snapshot_xmax(txid_current_snapshot()), pg_temp.lock_micros(statement_timestamp() - 'epoch'::timestamptz),
     (SELECT ARRAY[n.member, n.version, n.run_id, n.format, n.was, n.roster, n.previous, n.promised, n.accepted, n.quarantines, n.epoch]
       FROM locks.node n WHERE n.keyspace = space)
   FROM pg_temp.lock_check_session(session)
@@ -72,6 +63,7 @@ END $$;
 -- The highest of the fences, and the id of the memory that they are in.
 CREATE FUNCTION pg_temp.lock_read_fences(session text, space text) RETURNS TABLE (member text, highest bigint)
 LANGUAGE sql STABLE AS $$
-  SELECT n.member, greatest(n.floor, (SELECT max(f.token) FROM locks.fence f WHERE f.keyspace = space))
+  SELECT n.member, greatest(n.floor, (
+    SELECT max(coalesce(c.token, f.token)) FROM locks.fence f LEFT JOIN locks.counter c USING (keyspace, fence) WHERE f.keyspace = space)))
   FROM pg_temp.lock_check_session(session), locks.node n WHERE n.keyspace = space AND n.run_id = pg_temp.lock_run_id()
 $$;

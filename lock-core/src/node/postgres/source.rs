@@ -1,0 +1,86 @@
+//! Where connections come from: an address, or a factory of its user's.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
+
+use super::address::Address;
+use super::connect::{Io, reach};
+use crate::node::NodeError;
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Dialed = BoxFuture<'static, Result<(Config, Box<dyn Io>), BoxError>>;
+
+/// Where the connections of a node come from.
+#[derive(Clone)]
+pub(super) enum Source {
+    Address(Box<Address>),
+    Factory(Factory),
+}
+
+/// Opens a stream to a server, and says who logs in over it.
+#[derive(Clone)]
+pub(super) struct Factory {
+    name: String,
+    dial: Arc<dyn Fn() -> Dialed + Send + Sync>,
+}
+
+impl Factory {
+    pub(super) fn new<F, Fut, S, E>(name: String, factory: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(Config, S), E>> + Send + 'static,
+        S: Io + 'static,
+        E: Into<BoxError>,
+    {
+        let dial = move || {
+            let dialing = factory();
+            let dialed = async move {
+                let (mut config, stream) = dialing.await.map_err(Into::into)?;
+                // What the factory returns is secure already, if it is to be.
+                config.ssl_mode(SslMode::Disable);
+                Ok((config, Box::new(stream) as Box<dyn Io>))
+            };
+            Box::pin(dialed) as Dialed
+        };
+        Self { name, dial: Arc::new(dial) }
+    }
+}
+
+impl Source {
+    /// The name of the server, for people.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Address(address) => &address.name,
+            Self::Factory(factory) => &factory.name,
+        }
+    }
+
+    /// Opens a stream. Nothing is said on it yet.
+    pub(super) async fn dial(&self) -> Result<(Config, Box<dyn Io>), NodeError> {
+        match self {
+            Self::Address(address) => Ok((address.config.clone(), reach(address).await?)),
+            Self::Factory(factory) => (factory.dial)().await.map_err(|error| NodeError::Unreachable {
+                reason: format!("the factory of connections failed: {}", with_causes(&*error)),
+            }),
+        }
+    }
+}
+
+/// An error, and what it was caused by.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = match error.downcast_ref::<io::Error>() {
+        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        _ => error.to_string(),
+    };
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
