@@ -124,6 +124,7 @@
 //! | `rusqlite`, `tokio-postgres`, `sqlx` (0.8), `sqlx-0_9` | claims in these databases: [`fence`] | 5, 33, 58, 55 |
 //! | `metrics` | [metrics](#metrics) through the facade of that name | 3 |
 //! | `dashboard` | a page that shows the locks of a process | none |
+//! | `testing` | `testing`: [trials](guide::do_i_need_a_lock), which show the races of a handler; for tests | none |
 //! | `utoipa` | the responses of the lock in an OpenAPI document: [`LockRejection`] as `utoipa::IntoResponses` | 7 |
 //! | `serde` | `Serialize` and `Deserialize` for [`FencingToken`] and [`fence::Claimant`] | 2 |
 //!
@@ -182,6 +183,7 @@
 //! | `lock.session_not_held` | error | A handler with a session runs under a lock that an outer layer or handler adopted. The session ends with the answer. |
 //! | `lock.no_hold` | error | [`Hold`] was extracted, but no layer with `hold_until_session_end` guards the route, or it was extracted before. |
 //! | `lock.stale_token` | warn | A resource refused a claim, because a later holder of the lock has claimed it. Nothing was written. The event names the token and the sink, never the resource. |
+//! | `lock.order` | warn | Two templates were nested in both orders (`testing::LockOrder`); the event names them, and both places. Once for each pair. |
 //! | `lock.claim_failed` | error | A handler returned a claim error that is an error of its database. |
 //!
 //! With a target that begins with `lock_core`:

@@ -26,6 +26,18 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the shop as a service, with a page to watch and to break it, until Ctrl-C or SIGTERM.
     Serve(ServeArgs),
+    /// Run two buyers against the handlers of the shop in every order of their steps that matters, and print the schedules that oversell.
+    ///
+    /// Nothing needs to be installed. Exit status: 0 if each handler was found by the question that should find it, and the one that claims
+    /// its fence by none; 1 if not; 2 if the run failed or an argument is invalid.
+    Trial(TrialArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct TrialArgs {
+    /// Print the report as JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

@@ -25,6 +25,8 @@
 //! crashed blocks nobody. It therefore also expires while a slow holder still runs. That holder
 //! notices only afterwards, and only the store can refuse its late write.
 //!
+//! [`try_out`] shows the same without load, by trials: the schedule that oversells each handler, step by step.
+//!
 //! [`serve`] runs the shop as a service, with a page whose buttons make the proof by hand.
 
 mod page;
@@ -32,5 +34,8 @@ mod proof;
 mod shop;
 
 pub use page::{Metrics, ServeConfig, install_recorder, serve};
-pub use proof::{Answers, Config, LockStore, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, run};
+pub use proof::{
+    Answers, Config, LockStore, Mode, Progress, Report, Row, RunError, Signal, SignalWatcher, TrialReport, TrialRow,
+    run, try_out,
+};
 pub use shop::Database;

@@ -12,7 +12,9 @@ use std::{
 };
 
 use clap::Parser;
-use inventory::{Config, Mode, Progress, Report, RunError, ServeConfig, SignalWatcher, install_recorder, run, serve};
+use inventory::{
+    Config, Mode, Progress, Report, RunError, ServeConfig, Signal, SignalWatcher, install_recorder, run, serve, try_out,
+};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::{
     filter::{LevelFilter, Targets},
@@ -20,7 +22,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::args::{BenchArgs, Cli, Command, ServeArgs};
+use crate::args::{BenchArgs, Cli, Command, ServeArgs, TrialArgs};
 
 /// Exit status if a guarded mode oversold or left units unsold.
 const BROKEN_PROMISE: u8 = 1;
@@ -45,6 +47,16 @@ async fn main() -> ExitCode {
         Some(Command::Serve(args)) => {
             init_logs(LevelFilter::INFO);
             serve_shop(args, stop).await.map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::Trial(args)) => {
+            // Handlers that stand still lose their leases on purpose.
+            init_logs(LevelFilter::OFF);
+            tokio::select! {
+                tried = try_handlers(&args) => tried.map(|passed| {
+                    ExitCode::from(if passed { 0 } else { BROKEN_PROMISE })
+                }),
+                () = stop.cancelled() => Ok(ExitCode::from(signals.first().map_or(RUN_FAILED, Signal::exit_status))),
+            }
         }
         None => {
             // Off by default: holders that pause lose their leases on purpose, and each loss is logged.
@@ -92,6 +104,24 @@ async fn benchmark(args: BenchArgs, stop: &CancellationToken) -> Result<bool, Ru
     })
     .await?;
     if let Err(error) = print(&report, args.json) {
+        eprintln!("cannot print the report: {error}");
+    }
+    Ok(report.passed())
+}
+
+/// On a thread of its own, which ends with the process.
+async fn try_handlers(args: &TrialArgs) -> Result<bool, RunError> {
+    let (sender, tried) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || _ = sender.send(try_out()));
+    let failed = || io::Error::other("the trial panicked");
+    let report = tried.await.unwrap_or_else(|_| Err(failed())).map_err(RunError::Instance)?;
+    let mut out = io::stdout().lock();
+    let printed = if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from).and_then(|()| writeln!(out))
+    } else {
+        write!(out, "{report}")
+    };
+    if let Err(error) = printed {
         eprintln!("cannot print the report: {error}");
     }
     Ok(report.passed())

@@ -13,6 +13,8 @@
 //! | How does another service work under my lock? | [`delegation`] |
 //! | How do I stop an instance, and roll out a new version? | [`shutdown`] |
 //! | How do I test a guarded handler? | [`testing`] |
+//! | Do I need a lock here, and is it in the right place? | [`do_i_need_a_lock`] |
+//! | The same for jobs and other code without axum? | [`trials_without_axum`] |
 //! | I use another lock today. What changes? | [`migrating`] |
 //! | What do I run, and what do I watch? | [`masters`] |
 //! | How do I see locks in traces? | [`opentelemetry`] |
@@ -25,6 +27,7 @@
 //! `docs/promises.md` of the repository; this guide promises nothing beyond it.
 
 pub mod delegation;
+pub mod do_i_need_a_lock;
 pub mod durations;
 pub mod fencing;
 pub mod masters;
@@ -40,5 +43,6 @@ pub mod shutdown;
 pub mod stuck_locks;
 pub mod testing;
 pub mod transactions;
+pub mod trials_without_axum;
 pub mod when_not;
 pub mod zookeeper;

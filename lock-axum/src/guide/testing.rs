@@ -51,6 +51,11 @@
 //! provides, the token or the lease. That function is easy to test, and its parameters say that it needs a lock. The
 //! attribute generates no unguarded version of the handler that a service could call by mistake.
 //!
+//! # Races
+//!
+//! These tests show that the handler is guarded. Whether its lock is in the right place is shown by a [trial](super::do_i_need_a_lock), which runs two
+//! requests in every order of their steps that matters.
+//!
 //! # Masters that fail
 //!
 //! [`MemoryNode`](crate::MemoryNode) is one master, whose clones are the same master: keep one, and use its switches.

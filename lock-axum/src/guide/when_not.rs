@@ -28,6 +28,8 @@
 //! # }
 //! ```
 //!
+//! Whether a handler needs one is what a [trial](super::do_i_need_a_lock) shows.
+//!
 //! # When it is right
 //!
 //! - The work spans more than one store or service, so that no transaction covers it: read the stock, call the payment,

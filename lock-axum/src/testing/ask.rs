@@ -45,7 +45,9 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
             }
             let asked = match question {
                 // The second switch finds a claim after the read: the next holder has only read when the frozen one goes on.
-                Question::Race | Question::Frozen => self.with_two_switches(question, &steps).await,
+                Question::Race | Question::Frozen | Question::Unlocked => {
+                    self.with_two_switches(question, &steps).await
+                }
                 _ => self.at_each_step(question).await.map(drop),
             };
             match asked {

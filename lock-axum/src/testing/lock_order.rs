@@ -90,36 +90,19 @@ impl LockObserver for LockOrder {
     }
 }
 
-/// The function of the program in which the lock is taken: the first frame that is in none of the libraries in between.
+/// Where the program takes the lock: the first frame that is in none of the libraries in between. Debug information of lines is enough for that.
 fn place() -> String {
-    const LIBRARIES: [&str; 12] = [
-        "lock_core",
-        "lock_axum",
-        "core::",
-        "std::",
-        "alloc::",
-        "tokio::",
-        "tracing",
-        "futures_",
-        "axum",
-        "tower",
-        "hyper",
-        "http_",
-    ];
+    const LIBRARIES: [&str; 5] = ["/.cargo/", "/rustc/", "/rustlib/", "lock-core/src/", "lock-axum/src/"];
     let trace = std::backtrace::Backtrace::force_capture().to_string();
-    let mut lines = trace.lines().map(str::trim).peekable();
-    while let Some(line) = lines.next() {
-        let Some(function) = line.split_once(": ").and_then(|(number, name)| number.parse::<u32>().ok().map(|_| name))
-        else {
+    let mut function = "";
+    for line in trace.lines().map(str::trim) {
+        let Some(file) = line.strip_prefix("at ") else {
+            function = line.split_once(": ").map_or(line, |(_, name)| name);
             continue;
         };
-        let path = function.trim_start_matches(['<', '&']);
-        if LIBRARIES.iter().any(|library| path.starts_with(library)) {
-            continue;
+        if !LIBRARIES.iter().any(|library| file.contains(library)) {
+            return format!("{function} at {file}");
         }
-        let file = lines.peek().and_then(|at| at.strip_prefix("at "));
-        let function = function.replace("::{{closure}}", "");
-        return file.map_or(function.clone(), |file| format!("{function} ({file})"));
     }
     "an unknown place".to_owned()
 }

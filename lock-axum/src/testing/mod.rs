@@ -1,5 +1,8 @@
 //! Tries a service in every order of steps that matters, and shows the race: [`Trial`]. With the feature `testing`, for tests.
 //!
+//! The guide leads [from an unguarded handler to a fenced one](crate::guide::do_i_need_a_lock) by what trials print, and has a page about trials
+//! [without axum](crate::guide::trials_without_axum).
+//!
 //! | file | what it is |
 //! |---|---|
 //! | `trial` | what is tried: state, service, requests, check |

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use lock_core::LockManager;
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
@@ -119,7 +120,8 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let mut run = Run { requests, deadline, clock, recorder, tasks: alive_tasks(), told };
         let (was_held, second_was_held, applies) = run.carry_out(plan, &masters).await?;
         let Run { requests, told, .. } = run;
-        self.settle(&requests, tasks, plan.question.is_none()).await;
+        let managers = requests.iter().map(|request| request.instance.locks.clone()).collect();
+        self.settle(managers, tasks, plan.question.is_none()).await;
         let mut facts = told.facts(&requests, plan);
         let answers = requests.into_iter().filter_map(|request| request.answer).collect();
         let check = if applies { self.check(state, answers, &mut facts).await? } else { true };
@@ -137,16 +139,16 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
     }
 
     /// Waits for what the requests left behind: handlers that finish without their client, releases, and tasks that they spawned.
-    async fn settle(&mut self, requests: &[Request], tasks: usize, is_first: bool) {
+    async fn settle(&mut self, managers: Vec<LockManager>, tasks: usize, is_first: bool) {
         let until = Instant::now() + self.trial.max_time;
         let of_state = tasks + self.tasks_of_state;
-        let held = || requests.iter().any(|request| request.instance.holds());
+        let held = || managers.iter().any(|locks| !locks.held().is_empty());
         // A frozen holder that never ends keeps its lock: it has been reported.
         while held() && Instant::now() < until {
             self.clock.pass(0).await;
         }
-        for request in requests {
-            request.instance.locks.shutdown(Duration::ZERO).await;
+        for locks in &managers {
+            locks.shutdown(Duration::ZERO).await;
         }
         // Those of connections that the state opened are only known after the first run.
         let patience = if is_first { 5 * LEFT_BEHIND } else { LEFT_BEHIND };
@@ -232,8 +234,8 @@ impl Run<'_> {
     }
 
     /// What a request left behind ends, so that nothing of it runs beside the next one.
-    async fn tasks_end(&self) {
-        tasks_end(self.clock, self.tasks, LEFT_BEHIND, self.deadline).await;
+    fn tasks_end(&self) -> impl Future<Output = ()> + Send + use<> {
+        tasks_end(self.clock, self.tasks, LEFT_BEHIND, self.deadline)
     }
 
     /// Polls some requests, the earlier ones first, until all have ended; or until the first of them is at a step; or, if they may give way,

@@ -1,6 +1,6 @@
 //! The buttons. Each is a POST without a body.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -12,6 +12,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tokio::{sync::Mutex, task::spawn_blocking};
 
 use super::{
     access::{Access, Refusal},
@@ -22,7 +23,10 @@ use super::{
     rush::Running,
     switches::Pause,
 };
-use crate::{proof::RunError, shop::ShopError};
+use crate::{
+    proof::{RunError, try_out},
+    shop::ShopError,
+};
 
 const BUYERS: u32 = 300;
 /// Enough that some of them buy while one of them stands still.
@@ -35,6 +39,8 @@ enum ControlError {
     Refused(#[from] Refusal),
     #[error("buyers are in the shop; wait until they have left")]
     Busy,
+    #[error("a trial is running; wait for its end")]
+    TrialRuns,
     #[error("everything is sold; refill the stock first")]
     SoldOut,
     #[error("there is no such in-memory master")]
@@ -78,6 +84,7 @@ pub(crate) fn routes(live: Arc<Live>, access: Access) -> Router {
         .route("/freeze", post(freeze))
         .route("/slow", post(slow))
         .route("/refill", post(refill))
+        .route("/trial", post(trial))
         .route("/lock/{to}", post(lock))
         .route("/fence/{to}", post(fence))
         .route("/instances/{number}/{action}", post(instance))
@@ -131,6 +138,15 @@ async fn refill(State(live): State<Arc<Live>>) -> Result<StatusCode, ControlErro
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Tries the handlers on databases and masters of their own: nothing of the running shop is touched.
+async fn trial() -> Result<String, ControlError> {
+    static RUNNING: Mutex<()> = Mutex::const_new(());
+    let _running = RUNNING.try_lock().map_err(|_| ControlError::TrialRuns)?;
+    let tried = spawn_blocking(try_out).await.map_err(io::Error::other).and_then(|tried| tried);
+    let report = tried.map_err(|error| ControlError::Instance(RunError::Instance(error)))?;
+    Ok(report.to_string())
+}
+
 async fn lock(State(live): State<Arc<Live>>, Path(to): Path<OnOff>) -> StatusCode {
     live.switches.set_lock(to == OnOff::On);
     live.board.control(if to == OnOff::On { "the lock is on" } else { "the lock is off" });
@@ -181,7 +197,7 @@ impl IntoResponse for ControlError {
     fn into_response(self) -> Response {
         let status = match self {
             Self::Refused(_) => StatusCode::FORBIDDEN,
-            Self::Busy | Self::SoldOut => StatusCode::CONFLICT,
+            Self::Busy | Self::SoldOut | Self::TrialRuns => StatusCode::CONFLICT,
             Self::NoSuchMaster | Self::NoSuchInstance => StatusCode::NOT_FOUND,
             Self::Instance(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Shop(error) => return error.into_response(),

@@ -62,6 +62,7 @@ pub struct ServeConfig {
 /// | `GET /events` | what the page shows, as server-sent events; 503 if 16 pages are open |
 /// | `POST /control/rush`, `/freeze`, `/slow` | 202, and buyers come; 409 |
 /// | `POST /control/refill` | 204, and the stock is full and all orders are gone; 409 while there are buyers |
+/// | `POST /control/trial` | 200 and what trials of the handlers found, as text; 409 while one runs |
 /// | `POST /control/lock/{on,off}`, `/fence/{on,off}` | 204 |
 /// | `POST /control/instances/{1..3}/{freeze,kill,revive}` | 204; 404 |
 /// | `POST /control/masters/{1..5}/{kill,hang,empty,revive}` | 204; 404 unless the masters are in memory |

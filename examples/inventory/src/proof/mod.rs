@@ -14,6 +14,7 @@
 //! | `load`, `client` | the buyers, and their HTTP requests |
 //! | `ledger` | what the database says at the end |
 //! | `report`, `table` | the results, for programs and for people |
+//! | `trial` | the handlers in a trial: which schedule oversells which |
 //! | `signals` | Ctrl-C and SIGTERM |
 
 mod client;
@@ -29,6 +30,7 @@ mod report;
 mod scenario;
 mod signals;
 mod table;
+mod trial;
 mod variants;
 
 pub use config::Config;
@@ -41,4 +43,5 @@ pub use mode::Mode;
 pub use report::{Answers, Report, Row};
 pub use scenario::{Progress, run};
 pub use signals::{Signal, SignalWatcher};
+pub use trial::{TrialReport, TrialRow, try_out};
 pub(crate) use variants::overwrite;

@@ -28,6 +28,7 @@ impl SimulatedProvider {
 
 impl PaymentProvider for SimulatedProvider {
     fn authorize(&self) -> BoxFuture<'_, ()> {
+        tracing::debug!("asking the payment provider");
         Box::pin(sleep(self.latency))
     }
 }

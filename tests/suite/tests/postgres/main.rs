@@ -15,3 +15,4 @@ mod rules;
 mod shop;
 mod standby;
 mod tls;
+mod trials;

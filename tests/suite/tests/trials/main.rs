@@ -2,5 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
+mod inputs;
+mod lock_order;
 mod mutants;
+mod sound;
 mod stores;
+mod surroundings;
+mod telling;

@@ -1,0 +1,364 @@
+//! Do I need a lock here? Is it in the right place?
+//!
+//! A [`Trial`](crate::testing::Trial) answers that in a test of your service: it runs two requests in every order of their steps that matters, and says in
+//! which of them a check of yours is false. It needs the feature `testing`:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! lock-axum = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! This page follows one handler. It sells a unit: it reads the stock, asks for a payment, and writes the stock and the order.
+//!
+//! # Without a lock
+//!
+//! State what must be true when all requests have ended. Here each unit is in stock, or an order has it:
+//!
+#![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
+#![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
+//! # use std::sync::{Arc, Mutex};
+//! # use axum::extract::State;
+//! # use axum::routing::{MethodRouter, post};
+//! # use axum::{Extension, Router};
+//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
+//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
+//! # use lock_axum::{Lease, distributed_lock};
+//! # use rusqlite::{Connection, Transaction};
+//! # /// One SQLite database, used on blocking threads.
+//! # #[derive(Clone)]
+//! # struct Db(Arc<Mutex<Connection>>);
+//! # impl Db {
+//! #     fn open() -> Self {
+//! #         let db = Connection::open_in_memory().unwrap();
+//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
+//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
+//! #         Self(Arc::new(Mutex::new(db)))
+//! #     }
+//! #     async fn transaction<T: Send + 'static>(
+//! #         &self,
+//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
+//! #     ) -> Result<T, ClaimError> {
+//! #         let db = Arc::clone(&self.0);
+//! #         let done = tokio::task::spawn_blocking(move || {
+//! #             let mut db = db.lock().unwrap();
+//! #             let tx = db.transaction()?;
+//! #             let done = work(&tx)?;
+//! #             tx.commit()?;
+//! #             Ok(done)
+//! #         });
+//! #         let done = done.await.unwrap();
+//! #         tracing::debug!("a transaction");
+//! #         done
+//! #     }
+//! # }
+//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
+//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
+//! # }
+//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
+//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
+//! #     Ok(())
+//! # }
+//! # async fn pay() {
+//! #     tokio::task::yield_now().await;
+//! # }
+//! async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
+//!     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
+//!         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
+//!         .request(|| request("/deduct"))
+//!         .request(|| request("/deduct"))
+//!         .check(|db, _answers| async move {
+//!             let sum = "SELECT quantity + orders FROM stock";
+//!             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
+//!         })
+//!         .run()
+//!         .await
+//! }
+//!
+//! async fn deduct(State(db): State<Db>) -> Result<(), ClaimError> {
+//!     let quantity = db.transaction(|tx| read(tx)).await?;
+//!     pay().await;
+//!     db.transaction(move |tx| write(tx, quantity - 1)).await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let outcome = try_out(|| post(deduct)).await;
+//! println!("{outcome}");
+//! assert!(outcome.breaks(Question::Race));
+//! # }
+//! ```
+//!
+//! A stood still after it had read the stock, and B sold the same unit. The handler needs a lock, or [another tool](super::when_not): for this one alone,
+//! `UPDATE ... SET quantity = quantity - 1` is the better answer. With a payment between the read and the write, it is not enough.
+//!
+//! # With a lock
+//!
+#![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
+#![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
+//! # use std::sync::{Arc, Mutex};
+//! # use axum::extract::State;
+//! # use axum::routing::{MethodRouter, post};
+//! # use axum::{Extension, Router};
+//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
+//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
+//! # use lock_axum::{Lease, distributed_lock};
+//! # use rusqlite::{Connection, Transaction};
+//! # /// One SQLite database, used on blocking threads.
+//! # #[derive(Clone)]
+//! # struct Db(Arc<Mutex<Connection>>);
+//! # impl Db {
+//! #     fn open() -> Self {
+//! #         let db = Connection::open_in_memory().unwrap();
+//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
+//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
+//! #         Self(Arc::new(Mutex::new(db)))
+//! #     }
+//! #     async fn transaction<T: Send + 'static>(
+//! #         &self,
+//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
+//! #     ) -> Result<T, ClaimError> {
+//! #         let db = Arc::clone(&self.0);
+//! #         let done = tokio::task::spawn_blocking(move || {
+//! #             let mut db = db.lock().unwrap();
+//! #             let tx = db.transaction()?;
+//! #             let done = work(&tx)?;
+//! #             tx.commit()?;
+//! #             Ok(done)
+//! #         });
+//! #         let done = done.await.unwrap();
+//! #         tracing::debug!("a transaction");
+//! #         done
+//! #     }
+//! # }
+//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
+//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
+//! # }
+//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
+//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
+//! #     Ok(())
+//! # }
+//! # async fn pay() {
+//! #     tokio::task::yield_now().await;
+//! # }
+//! # async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
+//! #     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
+//! #         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
+//! #         .request(|| request("/deduct"))
+//! #         .request(|| request("/deduct"))
+//! #         .check(|db, _answers| async move {
+//! #             let sum = "SELECT quantity + orders FROM stock";
+//! #             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
+//! #         })
+//! #         .run()
+//! #         .await
+//! # }
+//! #[distributed_lock(resource = "stock:42")]
+//! async fn deduct(State(db): State<Db>) -> Result<(), ClaimError> {
+//!     let quantity = db.transaction(|tx| read(tx)).await?;
+//!     pay().await;
+//!     db.transaction(move |tx| write(tx, quantity - 1)).await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let outcome = try_out(|| post(deduct)).await;
+//! println!("{outcome}");
+//! assert!(!outcome.breaks(Question::Race) && outcome.breaks(Question::Frozen));
+//! # }
+//! ```
+//!
+//! The race is gone: the lock is in the right place, and without it, some schedules break the check. What is left is a holder that stands still for longer
+//! than its `ttl`. It may be a virtual machine that is suspended. Its lock ends, so that it blocks nobody, and the next holder begins; then the first one goes on.
+//!
+//! # With a claim in the wrong place
+//!
+//! The database has to refuse the late write: it compares the fencing tokens. To claim only where the handler writes looks sufficient:
+//!
+#![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
+#![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
+//! # use std::sync::{Arc, Mutex};
+//! # use axum::extract::State;
+//! # use axum::routing::{MethodRouter, post};
+//! # use axum::{Extension, Router};
+//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
+//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
+//! # use lock_axum::{Lease, distributed_lock};
+//! # use rusqlite::{Connection, Transaction};
+//! # /// One SQLite database, used on blocking threads.
+//! # #[derive(Clone)]
+//! # struct Db(Arc<Mutex<Connection>>);
+//! # impl Db {
+//! #     fn open() -> Self {
+//! #         let db = Connection::open_in_memory().unwrap();
+//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
+//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
+//! #         Self(Arc::new(Mutex::new(db)))
+//! #     }
+//! #     async fn transaction<T: Send + 'static>(
+//! #         &self,
+//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
+//! #     ) -> Result<T, ClaimError> {
+//! #         let db = Arc::clone(&self.0);
+//! #         let done = tokio::task::spawn_blocking(move || {
+//! #             let mut db = db.lock().unwrap();
+//! #             let tx = db.transaction()?;
+//! #             let done = work(&tx)?;
+//! #             tx.commit()?;
+//! #             Ok(done)
+//! #         });
+//! #         let done = done.await.unwrap();
+//! #         tracing::debug!("a transaction");
+//! #         done
+//! #     }
+//! # }
+//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
+//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
+//! # }
+//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
+//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
+//! #     Ok(())
+//! # }
+//! # async fn pay() {
+//! #     tokio::task::yield_now().await;
+//! # }
+//! # async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
+//! #     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
+//! #         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
+//! #         .request(|| request("/deduct"))
+//! #         .request(|| request("/deduct"))
+//! #         .check(|db, _answers| async move {
+//! #             let sum = "SELECT quantity + orders FROM stock";
+//! #             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
+//! #         })
+//! #         .run()
+//! #         .await
+//! # }
+//! #[distributed_lock(resource = "stock:42")]
+//! async fn deduct(State(db): State<Db>, lease: Lease) -> Result<(), ClaimError> {
+//!     let quantity = db.transaction(|tx| read(tx)).await?;
+//!     pay().await;
+//!     db.transaction(move |tx| {
+//!         claim(tx, &lease)?;
+//!         write(tx, quantity - 1)
+//!     })
+//!     .await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let outcome = try_out(|| post(deduct)).await;
+//! println!("{outcome}");
+//! assert!(!outcome.breaks(Question::Race) && outcome.breaks(Question::Frozen));
+//! # }
+//! ```
+//!
+//! B had read, and had not claimed yet, when A wrote with its older token. The trial finds that with a second switch.
+//!
+//! # Claim, then read, then write
+//!
+#![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
+#![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
+//! # use std::sync::{Arc, Mutex};
+//! # use axum::extract::State;
+//! # use axum::routing::{MethodRouter, post};
+//! # use axum::{Extension, Router};
+//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
+//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
+//! # use lock_axum::{Lease, distributed_lock};
+//! # use rusqlite::{Connection, Transaction};
+//! # /// One SQLite database, used on blocking threads.
+//! # #[derive(Clone)]
+//! # struct Db(Arc<Mutex<Connection>>);
+//! # impl Db {
+//! #     fn open() -> Self {
+//! #         let db = Connection::open_in_memory().unwrap();
+//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
+//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
+//! #         Self(Arc::new(Mutex::new(db)))
+//! #     }
+//! #     async fn transaction<T: Send + 'static>(
+//! #         &self,
+//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
+//! #     ) -> Result<T, ClaimError> {
+//! #         let db = Arc::clone(&self.0);
+//! #         let done = tokio::task::spawn_blocking(move || {
+//! #             let mut db = db.lock().unwrap();
+//! #             let tx = db.transaction()?;
+//! #             let done = work(&tx)?;
+//! #             tx.commit()?;
+//! #             Ok(done)
+//! #         });
+//! #         let done = done.await.unwrap();
+//! #         tracing::debug!("a transaction");
+//! #         done
+//! #     }
+//! # }
+//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
+//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
+//! # }
+//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
+//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
+//! #     Ok(())
+//! # }
+//! # async fn pay() {
+//! #     tokio::task::yield_now().await;
+//! # }
+//! # async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
+//! #     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
+//! #         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
+//! #         .request(|| request("/deduct"))
+//! #         .request(|| request("/deduct"))
+//! #         .check(|db, _answers| async move {
+//! #             let sum = "SELECT quantity + orders FROM stock";
+//! #             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
+//! #         })
+//! #         .run()
+//! #         .await
+//! # }
+//! #[distributed_lock(resource = "stock:42")]
+//! async fn deduct(State(db): State<Db>, lease: Lease) -> Result<(), ClaimError> {
+//!     let first = lease.clone();
+//!     db.transaction(move |tx| {
+//!         claim(tx, &first)?;
+//!         read(tx)
+//!     })
+//!     .await?;
+//!     pay().await;
+//!     db.transaction(move |tx| {
+//!         claim(tx, &lease)?;
+//!         let quantity = read(tx)?;
+//!         write(tx, quantity - 1)
+//!     })
+//!     .await
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let outcome = try_out(|| post(deduct)).await;
+//! println!("{outcome}");
+//! outcome.assert_holds();
+//! # }
+//! ```
+//!
+//! # What to do about an answer
+//!
+//! | question | what was tried | when it breaks the check |
+//! |---|---|---|
+//! | `race` | one request is held at a step, and the other runs | guard both, with the same name, from before the first read until after the commit |
+//! | `hang-up` | the client of one goes away | one transaction, or `on_disconnect = "finish"` |
+//! | `lost` | one loses its lock, and is told | `on_lost = "cancel"`, and a claim |
+//! | `frozen` | one stands still for longer than its `ttl` | [claim](super::fencing) in each transaction, before it reads |
+//! | `unlocked` | as `race`, with locks that exclude nobody | nothing to do: the lock is needed. If none breaks, the data protects itself |
+//!
+//! Ask some of them with [`only`](crate::testing::Trial::only): a service without a fence may want the race alone, for now.
+//!
+//! # What a trial does not see
+//!
+//! A trial knows the steps of a request: where its future waits. Code between two awaits runs as one piece there, while two threads may interleave it in
+//! production; [`testing::step`](crate::testing::step) adds a step by hand. Work that a handler spawns runs when it likes. Two requests find what two requests can do
+//! wrong: add the ones that belong together, such as a sale and a refund. And a trial finds faults; that it finds none is no proof.
+//!
+//! It uses masters in memory. The database is yours: make its state in the closure of [`Trial::new`](crate::testing::Trial::new), under a name of its own, and not in
+//! one that other tests use. Where a request waits for a lock of the database that another one holds, each such schedule takes 100 ms.
+//!
+//! Steps are told by the last `tracing` event or span of the request before them. sqlx logs its statements; other clients can be logged by hand, as here.

@@ -1,0 +1,146 @@
+//! Trials of work in PostgreSQL, through sqlx and tokio-postgres.
+
+use std::sync::{Arc, Mutex};
+
+use lock_axum::testing::{Outcome, Question, Trial};
+use lock_axum::{LockManager, fence};
+use lock_support::PostgresServer;
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio_postgres::NoTls;
+
+/// How a sale is protected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    Nothing,
+    Row,
+    LockAndClaim,
+}
+
+const TABLES: &str = "DROP TABLE IF EXISTS trial_stock; CREATE TABLE trial_stock (quantity BIGINT, orders BIGINT); \
+    INSERT INTO trial_stock VALUES (100, 0)";
+const READ: &str = "SELECT quantity FROM trial_stock";
+const READ_AND_LOCK: &str = "SELECT quantity FROM trial_stock FOR UPDATE";
+const WRITE: &str = "UPDATE trial_stock SET quantity = $1, orders = orders + 1";
+
+async fn fresh(server: &PostgresServer) {
+    server.query(&format!("{TABLES}; {}; DELETE FROM lock_fence", fence::CREATE_TABLE)).await;
+}
+
+async fn adds_up(server: &PostgresServer) -> bool {
+    server.query("SELECT quantity + orders FROM trial_stock").await == "100"
+}
+
+async fn sell_by_sqlx(
+    locks: LockManager,
+    pool: PgPool,
+    guard: Guard,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let held = if guard == Guard::LockAndClaim { Some(locks.lock("stock").acquire().await?) } else { None };
+    let mut tx = pool.begin().await?;
+    if let Some(held) = &held {
+        fence::sqlx::claim(&mut tx, held).await?;
+    }
+    let read = if guard == Guard::Row { READ_AND_LOCK } else { READ };
+    let quantity: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await?;
+    sqlx::query(WRITE).bind(quantity - 1).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn by_sqlx(server: &Arc<PostgresServer>, guard: Guard, questions: &[Question]) -> Outcome {
+    let (states, checks) = (Arc::clone(server), Arc::clone(server));
+    Trial::new(move || {
+        let server = Arc::clone(&states);
+        async move {
+            fresh(&server).await;
+            // A pool of each instance, connected: to connect takes a dozen of steps.
+            let pools = [pool(&server).await, pool(&server).await];
+            Arc::new(Mutex::new(Vec::from(pools)))
+        }
+    })
+    .tasks(2, move |locks, pools| {
+        let pool = pools.lock().unwrap().pop().unwrap();
+        sell_by_sqlx(locks, pool, guard)
+    })
+    .check(move |_, _| {
+        let server = Arc::clone(&checks);
+        async move { adds_up(&server).await }
+    })
+    .only(questions.iter().copied())
+    .run()
+    .await
+}
+
+async fn pool(server: &PostgresServer) -> PgPool {
+    PgPoolOptions::new().max_connections(1).connect(&server.url()).await.unwrap()
+}
+
+#[tokio::test]
+async fn work_through_sqlx_is_told_apart() {
+    let server = Arc::new(PostgresServer::start().await);
+    let unguarded = by_sqlx(&server, Guard::Nothing, &[Question::Race]).await;
+    assert!(unguarded.breaks(Question::Race) && unguarded.problems.is_empty(), "{unguarded}");
+    // sqlx logs its statements: the place is known.
+    assert!(
+        unguarded.broken.iter().any(|schedule| schedule.place.as_ref().is_some_and(|at| at.contains(READ))),
+        "{unguarded}"
+    );
+    // The other waits for the row: it makes no step until the first has committed.
+    by_sqlx(&server, Guard::Row, &[Question::HangUp]).await.assert_holds();
+    by_sqlx(&server, Guard::LockAndClaim, &[Question::HangUp, Question::Lost]).await.assert_holds();
+}
+
+async fn sell_by_tokio_postgres(
+    locks: LockManager,
+    mut client: tokio_postgres::Client,
+    guard: Guard,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let held = if guard == Guard::LockAndClaim { Some(locks.lock("stock").acquire().await?) } else { None };
+    let tx = client.transaction().await?;
+    if let Some(held) = &held {
+        fence::tokio_postgres::claim(&tx, held).await?;
+    }
+    let read = if guard == Guard::Row { READ_AND_LOCK } else { READ };
+    let quantity: i64 = tx.query_one(read, &[]).await?.get(0);
+    tx.execute(WRITE, &[&(quantity - 1)]).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+async fn by_tokio_postgres(server: &Arc<PostgresServer>, guard: Guard, questions: &[Question]) -> Outcome {
+    let (states, checks) = (Arc::clone(server), Arc::clone(server));
+    Trial::new(move || {
+        let server = Arc::clone(&states);
+        async move {
+            fresh(&server).await;
+            let mut clients = Vec::new();
+            for _ in 0..2 {
+                let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+                tokio::spawn(connection);
+                clients.push(client);
+            }
+            Arc::new(Mutex::new(clients))
+        }
+    })
+    .tasks(2, move |locks, clients| {
+        let client = clients.lock().unwrap().pop().unwrap();
+        sell_by_tokio_postgres(locks, client, guard)
+    })
+    .check(move |_, _| {
+        let server = Arc::clone(&checks);
+        async move { adds_up(&server).await }
+    })
+    .only(questions.iter().copied())
+    .run()
+    .await
+}
+
+#[tokio::test]
+async fn work_through_tokio_postgres_is_told_apart() {
+    let server = Arc::new(PostgresServer::start().await);
+    let unguarded = by_tokio_postgres(&server, Guard::Nothing, &[Question::Race]).await;
+    assert!(unguarded.breaks(Question::Race) && unguarded.problems.is_empty(), "{unguarded}");
+    by_tokio_postgres(&server, Guard::Row, &[Question::HangUp]).await.assert_holds();
+    by_tokio_postgres(&server, Guard::LockAndClaim, &[Question::HangUp, Question::Lost]).await.assert_holds();
+}

@@ -1,0 +1,129 @@
+//! What cannot be tried is told by name, and never a hang.
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use lock_axum::LockManager;
+use lock_axum::testing::{Problem, Question, Trial, post, step};
+
+type Tasks = Trial<()>;
+
+fn trial() -> Tasks {
+    Trial::new(|| async {})
+}
+
+fn sound(trial: Tasks) -> Tasks {
+    trial.check(|(), _| async { true })
+}
+
+async fn no_database() {
+    panic!("no database");
+}
+
+async fn no_table() -> bool {
+    panic!("no table");
+}
+
+async fn on_purpose() {
+    panic!("on purpose");
+}
+
+async fn problem(trial: Tasks) -> Problem {
+    let began = Instant::now();
+    let outcome = trial.run().await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(!outcome.holds());
+    let text = outcome.to_string();
+    assert!(text.contains(&outcome.problems[0].to_string()), "{text}");
+    outcome.problems[0].clone()
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let task = |_, ()| async {};
+    assert!(matches!(problem(sound(trial())).await, Problem::NoRequest));
+    assert!(matches!(problem(trial().tasks(2, task)).await, Problem::NoCheck));
+    assert!(matches!(problem(sound(trial().tasks(1, task))).await, Problem::OneRequest));
+    assert!(matches!(problem(sound(trial().request(|| post("/")).tasks(1, task))).await, Problem::NoService));
+    sound(trial().tasks(1, task)).only([Question::HangUp]).run().await.assert_holds();
+}
+
+#[tokio::test]
+async fn limits_out_of_range_are_named() {
+    let trial = || sound(trial().tasks(2, |_, ()| async {}));
+    for (trial, name) in [
+        (trial().max_steps(0), "max_steps must be between 1 and 4096, got 0"),
+        (trial().max_time(Duration::from_secs(61)), "max_time must be between 100ms and 60s, got 61s"),
+        (trial().tasks(9, |_, ()| async {}), "requests must be between 1 and 8, got 11"),
+    ] {
+        assert_eq!(problem(trial).await.to_string(), name);
+    }
+}
+
+#[tokio::test]
+async fn a_check_or_a_state_that_panics_or_never_ends_is_named() {
+    let tasks = |trial: Tasks| trial.tasks(2, |_, ()| async {}).max_time(Duration::from_millis(200));
+    let panicking = tasks(trial()).check(|(), _| no_table());
+    assert!(matches!(problem(panicking).await, Problem::CheckPanicked { message, .. } if message == "no table"));
+    let endless = tasks(trial()).check(|(), _| pending());
+    assert!(matches!(problem(endless).await, Problem::CheckNeverEnds { .. }));
+    let state = tasks(sound(Trial::new(no_database)));
+    assert!(matches!(problem(state).await, Problem::StatePanicked(message) if message == "no database"));
+    let never = tasks(sound(Trial::new(pending)));
+    assert!(matches!(problem(never).await, Problem::StateNeverReady { .. }));
+}
+
+#[tokio::test]
+async fn a_check_that_never_holds_is_told_from_a_race() {
+    let wrong = trial().tasks(2, |_, ()| async {}).check(|(), _| async { false });
+    let problem = problem(wrong).await;
+    assert!(matches!(problem, Problem::NeverHolds { .. }), "{problem}");
+}
+
+#[tokio::test]
+async fn a_request_that_never_ends_is_named_with_its_place() {
+    let endless = trial().tasks(2, |_, ()| async {
+        step("before the answer that never comes").await;
+        pending::<()>().await;
+    });
+    let problem = problem(sound(endless).max_time(Duration::from_millis(300))).await;
+    let text = problem.to_string();
+    assert!(matches!(problem, Problem::Stuck { .. }), "{text}");
+    assert!(text.contains("before the answer that never comes") && text.contains("does not end"), "{text}");
+}
+
+#[tokio::test]
+async fn a_loop_of_steps_ends_with_the_bound() {
+    let many = trial().tasks(2, |_, ()| async {
+        for _ in 0..100 {
+            step("again").await;
+        }
+    });
+    let problem = problem(sound(many).only([Question::HangUp])).await;
+    assert!(matches!(problem, Problem::MoreSteps { request: 0, bound: 64 }), "{problem}");
+}
+
+#[tokio::test]
+async fn a_circle_of_locks_is_stuck_and_told_at_once() {
+    async fn nested(locks: LockManager, names: [&'static str; 2]) -> bool {
+        let _outer = locks.lock(names[0]).wait(Duration::from_secs(30)).acquire().await.unwrap();
+        step("between the locks").await;
+        locks.lock(names[1]).wait(Duration::from_secs(30)).acquire().await.is_ok()
+    }
+    let circle =
+        trial().tasks(1, |locks, ()| nested(locks, ["a", "b"])).tasks(1, |locks, ()| nested(locks, ["b", "a"]));
+    let problem = problem(sound(circle).only([Question::Race])).await;
+    let text = problem.to_string();
+    assert!(text.contains("waits for a lock that nobody releases"), "{text}");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_is_an_answer() {
+    let outcome = trial()
+        .tasks(2, |_, ()| on_purpose())
+        .check(|(), answers| async move { answers.iter().all(|answer| answer.text() == "on purpose") })
+        .only([Question::Race])
+        .run()
+        .await;
+    outcome.assert_holds();
+}
