@@ -64,6 +64,6 @@ END $$;
 CREATE FUNCTION pg_temp.lock_read_fences(session text, space text) RETURNS TABLE (member text, highest bigint)
 LANGUAGE sql STABLE AS $$
   SELECT n.member, greatest(n.floor, (
-    SELECT max(coalesce(c.token, f.token)) FROM locks.fence f LEFT JOIN locks.counter c USING (keyspace, fence) WHERE f.keyspace = space)))
+    SELECT max(coalesce(c.token, f.token)) FROM locks.fence f LEFT JOIN locks.counter c USING (keyspace, fence) WHERE f.keyspace = space))
   FROM pg_temp.lock_check_session(session), locks.node n WHERE n.keyspace = space AND n.run_id = pg_temp.lock_run_id()
 $$;
