@@ -251,9 +251,10 @@ pub use lock_core::ZooKeeperNode;
 pub use lock_core::rustls;
 #[doc(inline)]
 pub use lock_core::{
-    ConfigError, ConnectError, FencingToken, Health, Kind, Lease, Leases, LockError, LockGuard, LockManager,
-    LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MemoryNode, MissingLease, NodeError,
-    NodeHealth, NodeVote, SetGuard, SetRequest, ShutdownReport, Vote, inspection, limits, masters, node, observer,
+    ConfigError, ConnectError, Credentials, FencingToken, Health, Kind, Lease, Leases, LockError, LockGuard,
+    LockManager, LockManagerBuilder, LockNode, LockObserver, LockRequest, LossReason, MemoryNode, MissingLease,
+    NodeError, NodeHealth, NodeVote, SetGuard, SetRequest, ShutdownReport, Vote, inspection, limits, masters, node,
+    observer,
 };
 #[cfg(feature = "postgres")]
 #[doc(inline)]

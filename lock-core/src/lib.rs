@@ -66,6 +66,8 @@
 //! | `lock.node_does_not_tell_losses` | warn | a Redis server does not say when it loses its data while it runs, so that only inspections notice it; once for each node; the event names the reason |
 //! | `lock.node_does_not_call` | warn | no majority of the nodes can wake this process, or their wake-ups do not arrive, and it polls instead; the event names the nodes and the reason |
 //! | `lock.node_calls_nobody` | warn | a Redis server wakes no other process when this one releases a lock: the user may not `PUBLISH`, and the others poll; once for each node |
+//! | `lock.node_may_evict` | warn | a Redis server deletes locks when its memory is full ([`tolerate_eviction`](LockManagerBuilder::tolerate_eviction)); once for each node |
+//! | `lock.node_wants_declared_keys` | info | a Redis server refuses scripts the use of keys that they did not declare, and gets all of them declared; once for each node |
 //! | `lock.roster_changed` | info | the members of the set changed, or its `max_ttl`; debug when they are first known |
 //! | `lock.member_replaced` | warn | a node joined the set, and grants no locks for a while |
 //! | `lock.not_a_member` | warn | a node does not belong to the set; the event names the reason and the remedy |
@@ -168,7 +170,7 @@ pub use self::node::PostgresNode;
 pub use self::node::RedisNode;
 #[cfg(feature = "zookeeper")]
 pub use self::node::ZooKeeperNode;
-pub use self::node::{LockNode, MemoryNode};
+pub use self::node::{Credentials, LockNode, MemoryNode};
 pub use self::observer::LockObserver;
 pub use self::token::FencingToken;
 /// The client that [`RedisNode::from_factory`] takes connections of, in the version that fits.

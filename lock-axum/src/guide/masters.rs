@@ -28,7 +28,7 @@
 //!
 //! | Setting | Value | Otherwise |
 //! |---|---|---|
-//! | `maxmemory-policy` | `noeviction` | refused: evicted keys are locks that end early |
+//! | `maxmemory-policy` | `noeviction` | refused: evicted keys are locks that end early; `volatile-*` is used with `tolerate_eviction(true)`, where it cannot be changed |
 //! | `min-replicas-to-write` | 0 | grants no locks while replicas are missing |
 //! | `cluster-enabled` | `no`, unless it is named with `redis_cluster` | refused |
 //! | `appendonly`, `save` | as you like | a master that restarts sits out a quarantine in any case |

@@ -15,6 +15,12 @@ pub enum NodeError {
         /// Why the last attempt to connect failed.
         reason: String,
     },
+    /// There are no credentials to log in to the node with, or it refused them: those that a provider gave (or failed to give).
+    #[error("no valid credentials: {reason}")]
+    Credentials {
+        /// Why, without the password.
+        reason: String,
+    },
     /// No reply within the node timeout.
     #[error("no reply in time; if locks time out because the master is far away, raise node_timeout")]
     TimedOut,
@@ -86,7 +92,11 @@ impl NodeError {
     /// Whether this is what a server shows that is starting, has no leader yet, or is out of reach for a moment.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::TimedOut | Self::HeldUp { .. } | Self::ConnectionLost { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Credentials { .. }
+            | Self::TimedOut
+            | Self::HeldUp { .. }
+            | Self::ConnectionLost { .. } => true,
             Self::Rejected { code, .. } => code == "LOADING" || is_elsewhere(code),
             _ => false,
         }
@@ -111,7 +121,7 @@ pub enum Refusal {
     #[error("it is a replica; name the address of a master")]
     Replica,
     /// It may delete locks when memory runs short.
-    #[error("maxmemory-policy must be noeviction, got {policy}, which may delete locks")]
+    #[error("maxmemory-policy must be noeviction, got {policy}, which may delete locks{}", tolerable(policy))]
     Evicts {
         /// Its policy.
         policy: String,
@@ -200,6 +210,14 @@ pub enum Refusal {
         /// The server's message.
         detail: String,
     },
+}
+
+/// What to do about a policy that may delete locks but not the record of the node.
+fn tolerable(policy: &str) -> &'static str {
+    match policy.starts_with("volatile-") {
+        true => "; if it cannot be changed, read what tolerate_eviction(true) costs",
+        false => "",
+    }
 }
 
 /// What to do about an error that a server replied with.

@@ -16,7 +16,7 @@ use crate::delegation::InvalidAudience;
 use crate::engine::{Background, Engine};
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
-use crate::node::{Keyspace, LockNode};
+use crate::node::{CredentialsProvider, Keyspace, LockNode};
 use crate::observer::{LockObserver, Reporter};
 use crate::options::LockOptions;
 use crate::quorum::MembershipConfig;
@@ -57,6 +57,9 @@ pub struct LockManagerBuilder {
     pub(super) nodes: Vec<Result<NamedNode, ConfigError>>,
     #[cfg(feature = "redis")]
     pub(super) replication: Option<(u32, Duration)>,
+    #[cfg(feature = "redis")]
+    pub(super) tolerate_eviction: bool,
+    pub(super) credentials: Option<CredentialsProvider>,
     pub(super) prefix: String,
     pub(super) shards: u32,
     /// Without the names of the nodes and the longest time to live.
@@ -80,6 +83,9 @@ impl Default for LockManagerBuilder {
             nodes: Vec::new(),
             #[cfg(feature = "redis")]
             replication: None,
+            #[cfg(feature = "redis")]
+            tolerate_eviction: false,
+            credentials: None,
             prefix: "lock:".to_owned(),
             shards: 1,
             config: MembershipConfig::default(),

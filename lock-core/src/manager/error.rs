@@ -3,6 +3,7 @@ use thiserror::Error;
 use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal, list_problems};
 use crate::limits::{InvalidName, OutOfRange};
+use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 use crate::node::InvalidReplication;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
@@ -21,6 +22,9 @@ pub enum ConfigError {
     #[cfg(feature = "redis")]
     #[error(transparent)]
     InvalidReplication(#[from] InvalidReplication),
+    /// `credentials` does not apply to a master, or its URL has a login.
+    #[error(transparent)]
+    InvalidCredentials(#[from] InvalidCredentials),
     /// `replicated` does not apply to a master that was not named by an address.
     #[cfg(feature = "redis")]
     #[error(
@@ -28,6 +32,16 @@ pub enum ConfigError {
          the nodes([...]), use RedisNode::replicated"
     )]
     ReplicatedNode {
+        /// Its name.
+        node: String,
+    },
+    /// `tolerate_eviction` does not apply to a master that is no Redis server, or was not named by an address.
+    #[cfg(feature = "redis")]
+    #[error(
+        "tolerate_eviction is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server \
+         among the nodes([...]), use RedisNode::tolerate_eviction"
+    )]
+    EvictingNode {
         /// Its name.
         node: String,
     },

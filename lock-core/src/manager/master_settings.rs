@@ -1,9 +1,10 @@
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManagerBuilder;
 use super::stores::NamedNode;
-use crate::node::LockNode;
+use crate::node::{Credentials, CredentialsProvider, LockNode};
 
 /// The masters, and the set that they are.
 impl LockManagerBuilder {
@@ -97,6 +98,46 @@ impl LockManagerBuilder {
     /// ```
     pub fn set_name(mut self, name: impl Into<String>) -> Self {
         self.config.set_name = name.into();
+        self
+    }
+
+    /// Asks `provider` for user and password at each connect to a master: for passwords that change, and tokens that expire.
+    ///
+    /// It is asked when a connection is about to be made, for each by itself, and never by timer. It has a second to answer, so what takes
+    /// longer should be kept for the next time. Its future may be dropped at any `.await`. A provider that fails, takes longer or panics, and
+    /// a login that is refused, are a [`NodeError::Credentials`](crate::NodeError::Credentials) of the master, which is connected to again
+    /// after a randomized pause of 50 ms to 2 s; [`connect`](Self::connect) waits for that, too. The text of the provider's error is shown in
+    /// logs and in [`health`](crate::LockManager::health); the password never is.
+    ///
+    /// For masters named with `redis`, `redis_cluster`, `sentinel` or `postgres`, whose URLs have neither user nor password then. At a Sentinel, it is
+    /// for the login to the master. A connection lives on when its password changes, as far as the server lets it; so a rotation is no
+    /// outage as long as new connections get the new password.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// use lock_core::{Credentials, LockManager};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(|| async {
+    ///         let password = std::fs::read_to_string("/run/secrets/redis")?;
+    ///         io::Result::Ok(Credentials::new("app", password.trim_end()))
+    ///     })
+    ///     .connect_lazy()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials<F, Fut, E>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.credentials = Some(CredentialsProvider::new(provider));
         self
     }
 

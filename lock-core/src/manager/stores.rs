@@ -14,13 +14,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(any(feature = "redis", feature = "postgres"))]
 use super::string_list::StringList;
 use super::{ConfigError, LockManagerBuilder};
-use crate::node::LockNode;
 #[cfg(feature = "postgres")]
 use crate::node::PostgresNode;
 #[cfg(feature = "redis")]
 use crate::node::RedisNode;
 #[cfg(feature = "zookeeper")]
 use crate::node::ZooKeeperNode;
+use crate::node::{CredentialsProvider, InvalidCredentials, LockNode};
 
 /// The default of `max_ttl` with ZooKeeper: what servers with default settings allow, whose longest session is 40 s.
 #[cfg(feature = "zookeeper")]
@@ -30,6 +30,8 @@ const ZOOKEEPER_MAX_TTL: Duration = Duration::from_secs(30);
 pub(super) enum NamedNode {
     #[cfg(feature = "redis")]
     Redis(RedisNode),
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresNode),
     Other(Arc<dyn LockNode>),
 }
 
@@ -38,7 +40,20 @@ impl NamedNode {
         match self {
             #[cfg(feature = "redis")]
             Self::Redis(node) => node.name(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(node) => node.name(),
             Self::Other(node) => node.name(),
+        }
+    }
+
+    /// The node, which asks the provider for its login.
+    fn with_credentials(self, provider: &CredentialsProvider) -> Result<Self, InvalidCredentials> {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(node) => node.with_credentials(provider.clone()).map(Self::Redis),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(node) => node.with_credentials(provider.clone()).map(Self::Postgres),
+            Self::Other(node) => Err(InvalidCredentials::NoLogin { node: node.name().to_owned() }),
         }
     }
 }
@@ -49,6 +64,8 @@ impl LockManagerBuilder {
         let is_cluster = |named: &NamedNode| match named {
             #[cfg(feature = "redis")]
             NamedNode::Redis(node) => node.is_in_cluster(),
+            #[cfg(feature = "postgres")]
+            NamedNode::Postgres(_) => false,
             NamedNode::Other(_) => false,
         };
         let (clusters, others): (Vec<_>, Vec<_>) = self.nodes.iter().flatten().partition(|named| is_cluster(named));
@@ -62,17 +79,31 @@ impl LockManagerBuilder {
 
     /// The masters, as all settings want them.
     pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
-        let finish = |named: Result<NamedNode, ConfigError>| match named? {
-            #[cfg(feature = "redis")]
-            NamedNode::Redis(node) => Ok(Arc::new(match self.replication {
-                Some((replicas, timeout)) => node.replicated(replicas, timeout)?,
-                None => node,
-            }) as Arc<dyn LockNode>),
-            #[cfg(feature = "redis")]
-            NamedNode::Other(node) if self.replication.is_some() => {
-                Err(ConfigError::ReplicatedNode { node: node.name().to_owned() })
+        let finish = |named: Result<NamedNode, ConfigError>| {
+            let named = named?;
+            let named = match &self.credentials {
+                Some(provider) => named.with_credentials(provider)?,
+                None => named,
+            };
+            match named {
+                #[cfg(feature = "redis")]
+                NamedNode::Redis(node) => {
+                    let node = node.tolerate_eviction(self.tolerate_eviction);
+                    Ok(Arc::new(match self.replication {
+                        Some((replicas, timeout)) => node.replicated(replicas, timeout)?,
+                        None => node,
+                    }) as Arc<dyn LockNode>)
+                }
+                #[cfg(feature = "redis")]
+                other if self.tolerate_eviction => Err(ConfigError::EvictingNode { node: other.name().to_owned() }),
+                #[cfg(feature = "redis")]
+                other if self.replication.is_some() => {
+                    Err(ConfigError::ReplicatedNode { node: other.name().to_owned() })
+                }
+                #[cfg(feature = "postgres")]
+                NamedNode::Postgres(node) => Ok(Arc::new(node) as Arc<dyn LockNode>),
+                NamedNode::Other(node) => Ok(node),
             }
-            NamedNode::Other(node) => Ok(node),
         };
         std::mem::take(&mut self.nodes).into_iter().map(finish).collect()
     }
@@ -218,6 +249,33 @@ impl LockManagerBuilder {
         self.replication = Some((replicas, timeout));
         self
     }
+
+    /// Sets whether Redis servers are used although their `maxmemory-policy` is one of `volatile-*`, as some hosts force it.
+    ///
+    /// Such a server **deletes locks when it runs out of memory**, and there may be two holders at once then. Tokens still grow: all that
+    /// they rest on is in the record of the server, which does not expire and so is never deleted.
+    /// [Claim](https://docs.rs/lock-axum/latest/lock_axum/fence/) them where it matters. The next renewal of a holder notices that too many
+    /// servers have deleted its lock, and ends it. Each server is warned of in the log, once (`lock.node_may_evict`). Policies that may delete the
+    /// record, `allkeys-*`, are refused all the same.
+    ///
+    /// Have the server used for nothing but locks, and watch its memory: what matters is that it is never full.
+    ///
+    /// Defaults to `false`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .redis(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .tolerate_eviction(true) // the host has volatile-lru
+    ///     .connect_lazy()?;
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn tolerate_eviction(mut self, tolerate_eviction: bool) -> Self {
+        self.tolerate_eviction = tolerate_eviction;
+        self
+    }
 }
 
 /// PostgreSQL servers as masters.
@@ -237,7 +295,7 @@ impl LockManagerBuilder {
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
     pub fn postgres(mut self, urls: impl StringList) -> Self {
-        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Other(Arc::new(PostgresNode::from_url(url.as_ref())?))));
+        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Postgres(PostgresNode::from_url(url.as_ref())?)));
         self.nodes.extend(nodes);
         self
     }

@@ -13,6 +13,7 @@ pub(crate) use self::members::{lower_max_ttl, members};
 pub use self::ready::NotReady;
 pub(crate) use self::ready::ready;
 pub use crate::error::{NotMember, Refusal};
+pub use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 pub use crate::node::InvalidReplication;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]

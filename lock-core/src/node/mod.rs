@@ -8,6 +8,8 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg_attr(not(any(feature = "redis", feature = "postgres")), expect(dead_code, reason = "no store asks for them"))]
+mod credentials;
 mod evict;
 mod forward;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
@@ -46,6 +48,8 @@ pub mod writing;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
+pub(crate) use self::credentials::CredentialsProvider;
+pub use self::credentials::{Credentials, InvalidCredentials};
 pub use self::evict::{EVICTION_GAP, Evict, Eviction};
 pub use self::inspection::{FoundRecord, Inspection};
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]

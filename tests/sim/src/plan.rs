@@ -65,6 +65,8 @@ pub(super) struct Plan {
     pub(super) workers: usize,
     pub(super) resources: usize,
     pub(super) flaw: Option<Flaw>,
+    /// Whether the servers insist that scripts declare their keys.
+    pub(super) insists: bool,
     /// Whether servers may lose their memory in this run.
     pub(super) forgetful: bool,
     /// The largest latency of a message without a fault, in milliseconds.
@@ -94,6 +96,7 @@ impl Plan {
         let spares = if scenario == Scenario::Elsewhere { masters } else { spares };
         // A stream of its own: the other seeds stay as they are.
         let crowd = Rng::new(seed, &[3]).percent(10);
+        let insists = flaw.is_none() && Rng::new(seed, &[9]).percent(20);
         let server = |number: usize| ServerPlan {
             clock: NodeClock { offset: rng.within(clock_error(scenario)), gain: rng.within(9_000) },
             durable: rng.percent(15),
@@ -110,6 +113,7 @@ impl Plan {
             workers: rng.pick(&[1, 2, 3]),
             resources: rng.pick(&[1, 2, 2]),
             flaw,
+            insists,
             forgetful,
             latency: rng.pick(&[2, 3, 5, 10]),
             fault_phase: if scenario == Scenario::Elsewhere { ELSEWHERE } else { rng.millis(5_000, 8_000) },

@@ -47,6 +47,9 @@ pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
         FakeRedis::new(Plan::server_name(number), settings.clock, settings.durable, plan.flaw)
     };
     let servers: Vec<_> = plan.servers.iter().enumerate().map(server).collect();
+    if plan.insists {
+        servers.iter().for_each(FakeRedis::insist_on_declarations);
+    }
     let mut hosts = Hosts::new(&plan, &world, &servers);
     let mut nemesis = Nemesis::new(&plan, &world, &servers);
     let mut failures = Vec::new();
@@ -69,6 +72,9 @@ pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
         for (server, redis) in servers.iter().enumerate().filter(|(server, _)| !nemesis.stepped_back(*server)) {
             failures.extend(redis.locks(PREFIX, end).iter().map(|lock| format!("{lock} is left on redis-{server}")));
         }
+    }
+    for key in servers.iter().flat_map(FakeRedis::undeclared) {
+        failures.push(format!("a script uses {key}, which its command does not declare"));
     }
     outcome(&plan, &world, &servers, &nemesis, failures)
 }

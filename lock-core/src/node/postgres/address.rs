@@ -1,9 +1,9 @@
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 
-use crate::node::InvalidUrl;
 #[cfg(feature = "tls")]
 use crate::node::tls::Tls;
+use crate::node::{Credentials, InvalidUrl};
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
@@ -67,6 +67,18 @@ impl Address {
             #[cfg(feature = "tls")]
             tls: None,
         })
+    }
+
+    /// Whether the URL has a user or a password.
+    pub(super) fn has_login(&self) -> bool {
+        self.config.get_user().is_some() || self.config.get_password().is_some()
+    }
+
+    /// The same database, with another login.
+    pub(super) fn logging_in(&self, Credentials { user, password }: &Credentials) -> Self {
+        let mut address = self.clone();
+        address.config.user(user).password(password);
+        address
     }
 }
 

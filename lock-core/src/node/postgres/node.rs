@@ -12,16 +12,19 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::last_words::LastWords;
-use super::link::open;
+use super::link::{Link, open};
 use super::schema::SCHEMA;
 use super::session::Session;
 use super::source::{Factory, Source};
 use super::wakeups::listen;
 use crate::forward_to_node;
+use crate::node::credentials::{CredentialsProvider, of_provider};
 use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
-use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups};
+use crate::node::{
+    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
+};
 use crate::random::WaiterId;
 
 /// One database of a PostgreSQL server (12 or newer) as a master.
@@ -65,6 +68,7 @@ pub struct PostgresNode(Arc<Shared>);
 
 struct Shared {
     source: Source,
+    credentials: Option<CredentialsProvider>,
     synchronous_commit: bool,
     link: PresentLink<Session>,
     last_words: LastWords,
@@ -101,7 +105,7 @@ impl PostgresNode {
             let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
             return Self::over_tls(url, address, config);
         }
-        Ok(Self::new(Source::Address(Box::new(address)), true))
+        Ok(Self::new(Source::Address(Box::new(address)), None, true))
     }
 
     /// Creates a node for a database at a URL, and connects to it with this configuration of TLS: for roots that the system does not
@@ -147,7 +151,7 @@ impl PostgresNode {
         };
         let tls = Tls::new(host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
         let address = Address { tls: Some(tls), ..address };
-        Ok(Self::new(Source::Address(Box::new(address)), true))
+        Ok(Self::new(Source::Address(Box::new(address)), None, true))
     }
 
     /// Creates a node for a server that `factory` opens streams to: through a proxy, or over TLS of another library. `name` is the server's
@@ -183,7 +187,7 @@ impl PostgresNode {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        Self::new(Source::Factory(Factory::new(name.into(), factory)), true)
+        Self::new(Source::Factory(Factory::new(name.into(), factory)), None, true)
     }
 
     /// Sets whether a grant may wait until the server has on disk how far its tokens may be counted, which one grant of a lock in a second writes. And whether all
@@ -196,12 +200,75 @@ impl PostgresNode {
     /// Defaults to `true`.
     #[must_use]
     pub fn synchronous_commit(self, synchronous_commit: bool) -> Self {
-        Self::new(self.0.source.clone(), synchronous_commit)
+        Self::new(self.0.source.clone(), self.0.credentials.clone(), synchronous_commit)
     }
 
-    fn new(source: Source, synchronous_commit: bool) -> Self {
+    /// Asks `provider` for user and password at each connect.
+    ///
+    /// [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials) says what the provider may do, and does the same for
+    /// all masters of a builder.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// use lock_core::{Credentials, PostgresNode};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = PostgresNode::from_url("postgres://db.example/shop")?.credentials(|| async {
+    ///     let password = std::fs::read_to_string("/run/secrets/db")?;
+    ///     io::Result::Ok(Credentials::new("app", password.trim_end()))
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCredentials`] if the URL has a user or a password, or the connections come from a factory.
+    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidCredentials>
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.with_credentials(CredentialsProvider::new(provider))
+    }
+
+    pub(crate) fn with_credentials(self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
+        let Shared { source, synchronous_commit, .. } = &*self.0;
+        let node = || source.name().to_owned();
+        match source.has_login() {
+            None => Err(InvalidCredentials::NoLogin { node: node() }),
+            Some(true) => Err(InvalidCredentials::InUrl { node: node() }),
+            Some(false) => Ok(Self::new(source.clone(), Some(provider), *synchronous_commit)),
+        }
+    }
+
+    fn new(source: Source, credentials: Option<CredentialsProvider>, synchronous_commit: bool) -> Self {
         let (link, last_words) = (PresentLink::default(), LastWords::default());
-        Self(Arc::new(Shared { source, synchronous_commit, link, last_words }))
+        Self(Arc::new(Shared { source, credentials, synchronous_commit, link, last_words }))
+    }
+}
+
+impl Shared {
+    /// The server with the login: its own, or what the provider gives now.
+    async fn login(&self) -> Result<Source, NodeError> {
+        match &self.credentials {
+            Some(provider) => Ok(self.source.logging_in(&provider.ask().await?)),
+            None => Ok(self.source.clone()),
+        }
+    }
+
+    async fn open(&self) -> Result<Link, NodeError> {
+        let opened = open(&self.login().await?, self.synchronous_commit, &self.last_words).await;
+        opened.map_err(|error| of_provider(self.credentials.as_ref(), error))
+    }
+
+    async fn listen(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
+        let listening = listen(&self.login().await?, keyspace, waiter).await;
+        listening.map_err(|error| of_provider(self.credentials.as_ref(), error))
     }
 }
 
@@ -212,15 +279,12 @@ impl LockNode for PostgresNode {
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move {
-            let open = open(&node.source, node.synchronous_commit, &node.last_words);
-            node.link.get_or_open(open).await?.inspect(&keyspace).await
-        })
+        Box::pin(async move { node.link.get_or_open(node.open()).await?.inspect(&keyspace).await })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move { listen(&node.source, &keyspace, waiter).await })
+        Box::pin(async move { node.listen(&keyspace, waiter).await })
     }
 
     fn last_words(&self) -> Option<String> {

@@ -10,7 +10,7 @@ use tokio_postgres::config::SslMode;
 
 use super::address::Address;
 use super::connect::{Io, reach};
-use crate::node::NodeError;
+use crate::node::{Credentials, NodeError};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Dialed = BoxFuture<'static, Result<(Config, Box<dyn Io>), BoxError>>;
@@ -57,6 +57,22 @@ impl Source {
         match self {
             Self::Address(address) => &address.name,
             Self::Factory(factory) => &factory.name,
+        }
+    }
+
+    /// Whether it names a login; nothing if a factory does.
+    pub(super) fn has_login(&self) -> Option<bool> {
+        match self {
+            Self::Address(address) => Some(address.has_login()),
+            Self::Factory(_) => None,
+        }
+    }
+
+    /// The same server, with another login.
+    pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
+        match self {
+            Self::Address(address) => Self::Address(Box::new(address.logging_in(credentials))),
+            Self::Factory(factory) => Self::Factory(factory.clone()),
         }
     }
 

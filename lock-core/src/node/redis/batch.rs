@@ -22,7 +22,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
+    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> + Clone {
         self.releases.iter().chain(&self.acquires).chain(&self.others)
     }
 

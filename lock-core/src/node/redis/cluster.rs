@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::address::Address;
 use super::connect::{Connected, Server, settings};
-use crate::node::{InvalidUrl, NodeError, Refusal};
+use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// How long the seeds are given to answer. Less than connecting may take, for the owner of the slot is connected to afterwards.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -48,6 +48,16 @@ impl Seeds {
         let seeds: Vec<_> = seeds.collect::<Result<_, _>>()?;
         let name = format!("cluster:{}", seeds.first().map_or("", |(name, _)| name));
         Ok(Self { name, seeds })
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.seeds.iter().map(|(_, server)| server)
+    }
+
+    /// The same, with another login to all servers of the cluster.
+    pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
+        let seeds = self.seeds.iter().map(|(name, server)| (name.clone(), server.logging_in(credentials)));
+        Self { name: self.name.clone(), seeds: seeds.collect() }
     }
 
     /// Connects to the server that has a slot, by a configuration that is for one connection.

@@ -7,21 +7,20 @@ use redis::{Cmd, Value};
 
 use super::batch::Batch;
 use super::classify;
-use super::script::{LEDGER, ScriptRef};
+use super::declared::add_keys;
+use super::script::{LEDGER, STRICT_LEDGER, ScriptRef};
 use crate::node::limits::parse_number;
 use crate::node::{LockKeys, Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request, SlotOffer};
 
-/// The command that carries a batch. Its arguments are documented in `ledger.lua`.
-pub(super) fn encode(batch: &Batch, script: ScriptRef) -> Cmd {
+/// The command that carries a batch, and declares all keys that it may touch if the server insists on that. Its arguments are documented
+/// in `ledger.lua`.
+pub(super) fn encode(batch: &Batch, script: ScriptRef, declares_all: bool) -> Cmd {
     let requests = || batch.messages().map(|message| &message.request);
     let Some(first) = requests().next() else { return Cmd::new() };
     let (count, keyspace) = (requests().count(), first.keys.keyspace());
-    let mut command = LEDGER.command(script, 12 + 7 * count, 256 + 160 * count);
-    command.arg(count + 1);
-    for request in requests() {
-        command.arg(request.keys.lock_key());
-    }
-    command.arg(keyspace.record());
+    let ledger = if declares_all { &STRICT_LEDGER } else { &LEDGER };
+    let mut command = ledger.command(script, 12 + 7 * count, 256 + 160 * count);
+    add_keys(&mut command, requests().map(|request| &request.keys), keyspace, declares_all);
     command.arg(&first.epoch.hex());
     match first.polls {
         true => command.arg(format!("p{}", first.waiter)),
@@ -47,6 +46,9 @@ pub(super) fn encode(batch: &Batch, script: ScriptRef) -> Cmd {
     }
     for message in &batch.others {
         encode_other(&mut command, &message.request);
+    }
+    if declares_all {
+        command.arg(count);
     }
     command
 }

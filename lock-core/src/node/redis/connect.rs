@@ -23,7 +23,7 @@ use super::classify::{connect_error, login_error};
 use super::query::read;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
-use crate::node::{InvalidUrl, NodeError, Refusal};
+use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -101,6 +101,20 @@ impl Server {
             ConnectionAddr::Tcp(host, _) => Some(host.clone()),
             _ => None,
         }
+    }
+
+    /// Whether the URL has a user or a password.
+    pub(super) fn has_login(&self) -> bool {
+        let settings = self.info.redis_settings();
+        settings.username().is_some() || settings.password().is_some()
+    }
+
+    /// The same server, with another login.
+    pub(super) fn logging_in(&self, Credentials { user, password }: &Credentials) -> Self {
+        let settings = self.info.redis_settings().clone().set_username(user).set_password(password);
+        let mut server = self.clone();
+        server.info = server.info.set_redis_settings(settings);
+        server
     }
 
     /// The same login, database and trust, on another host.

@@ -4,18 +4,23 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 
 use super::codec::millis;
+use super::declared::add_keys;
 use super::look::number;
 use super::query::{run, unexpected};
 use super::script::EVICT;
 use crate::node::{Evict, Eviction, Holder, NodeError};
 
 /// Runs `evict.lua`.
-pub(super) async fn evict(connection: &mut MultiplexedConnection, evict: &Evict) -> Result<Eviction, NodeError> {
+pub(super) async fn evict(
+    connection: &mut MultiplexedConnection,
+    evict: &Evict,
+    declares_all: bool,
+) -> Result<Eviction, NodeError> {
     let Evict { keys, epoch, holders, token, barred_for } = evict;
     let command = |script| {
         let mut command = EVICT.command(script, 10 + holders.len(), 256 + 40 * holders.len());
-        command.arg(2).arg(keys.lock_key()).arg(keys.keyspace().record()).arg(epoch.to_string());
-        command.arg(keys.fence()).arg(keys.queue_field()).arg(token).arg(millis(*barred_for));
+        add_keys(&mut command, std::iter::once(keys), keys.keyspace(), declares_all);
+        command.arg(epoch.to_string()).arg(keys.fence()).arg(keys.queue_field()).arg(token).arg(millis(*barred_for));
         holders.iter().filter_map(Holder::value).for_each(|value| _ = command.arg(value));
         command
     };

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
+use super::declared;
 use super::query::{query, read};
 use super::record;
 use crate::node::record_fields::FIELDS;
@@ -14,31 +15,45 @@ use crate::random::WaiterId;
 /// The oldest version of Redis that has every command and option that the scripts use.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
+/// The `maxmemory-policy` that deletes nothing.
+const NO_EVICTION: &str = "noeviction";
+/// How those begin that delete only keys which expire: locks, but never the record of the node.
+const OF_KEYS_THAT_EXPIRE: &str = "volatile-";
+
 /// What an inspection found.
 pub(super) struct Seen {
     pub(super) inspection: Inspection,
     /// Whether all data that the server has under its present id is its own, as far as it remembers: that none came from another
     /// master.
     pub(super) is_own: bool,
+    /// The policy by which it may delete locks, if that is tolerated.
+    pub(super) evicts: Option<String>,
+    /// Whether it refuses scripts the use of keys that were not declared.
+    pub(super) insists: bool,
     /// Why the server calls nobody for this user, if it does not.
     pub(super) mute: Option<NodeError>,
 }
 
 /// Reads everything that decides whether the node is admitted, in one round trip.
-pub(super) async fn inspect(connection: &mut MultiplexedConnection, keyspace: &Keyspace) -> Result<Seen, NodeError> {
+pub(super) async fn inspect(
+    connection: &mut MultiplexedConnection,
+    keyspace: &Keyspace,
+    tolerates_eviction: bool,
+) -> Result<Seen, NodeError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS);
     pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
     // To nobody: only whether this user may publish is of interest.
     let publish = if keyspace.slot().is_some() { "SPUBLISH" } else { "PUBLISH" };
     pipeline.cmd(publish).arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
+    declared::ask(&mut pipeline, keyspace);
     let answers = query(connection, &pipeline).await?;
     // The time before the record: a quarantine that begins in between is not taken for over.
-    let [info, time, record, fsync, published] = <[Value; 5]>::try_from(answers)
-        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 5 commands", answers.len()) })?;
+    let [info, time, record, fsync, published, declared, undeclared] = <[Value; 7]>::try_from(answers)
+        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 7 commands", answers.len()) })?;
 
     let info: String = read(info)?;
-    if let Some(refusal) = refusal(&info, keyspace.slot().is_some())? {
+    if let Some(refusal) = refusal(&info, keyspace.slot().is_some(), tolerates_eviction)? {
         return Err(refusal.into());
     }
     let (seconds, micros): (u64, u64) = read(time)?;
@@ -46,14 +61,17 @@ pub(super) async fn inspect(connection: &mut MultiplexedConnection, keyspace: &K
     let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
     let (run_id, record) = (run_id(&info)?, record::decode(&read::<Vec<_>>(record)?)?);
     let is_written =
-        field(&info, "aof_enabled")? == "1" && fsync.get("appendfsync").is_some_and(|when| when == "always");
+        field(&info, "aof_enabled") == Ok("1") && fsync.get("appendfsync").is_some_and(|when| when == "always");
     // What a disk keeps over a restart, it does not keep when the server takes over the data of another one.
     let was_replica = record.get().is_some_and(|record| is_other_data_of_same_process(&record.run_id, &run_id));
     let durable = is_written && !was_replica;
-    let is_own = field(&info, "master_replid2")?.bytes().all(|digit| digit == b'0');
+    let is_own = field(&info, "master_replid2").is_ok_and(|id| id.bytes().all(|digit| digit == b'0'));
     let clock_micros = clock(seconds, micros)?;
     let inspection = Inspection { run_id, log_position: None, durable, clock_micros, record };
-    Ok(Seen { inspection, is_own, mute: read::<i64>(published).err() })
+    let policy = field(&info, "maxmemory_policy")?;
+    let evicts = (policy != NO_EVICTION).then(|| policy.to_owned());
+    let insists = declared::insists(&declared, &undeclared);
+    Ok(Seen { inspection, is_own, evicts, insists, mute: read::<i64>(published).err() })
 }
 
 /// Names the memory of a server: the process, and the history of its data, which is another one after it was a replica.
@@ -68,7 +86,7 @@ pub(super) fn is_other_data_of_same_process(one: &str, other: &str) -> bool {
 }
 
 /// Why the server must not be used, by its own account.
-fn refusal(info: &str, in_cluster: bool) -> Result<Option<Refusal>, NodeError> {
+fn refusal(info: &str, in_cluster: bool, tolerates_eviction: bool) -> Result<Option<Refusal>, NodeError> {
     let (version, policy) = (version(field(info, "redis_version")?)?, field(info, "maxmemory_policy")?);
     Ok(if !in_cluster && field(info, "cluster_enabled") == Ok("1") {
         // Only some of its answers would be redirections: it has the keys of some slots.
@@ -77,7 +95,7 @@ fn refusal(info: &str, in_cluster: bool) -> Result<Option<Refusal>, NodeError> {
         Some(Refusal::Replica)
     } else if version < MIN_VERSION {
         Some(Refusal::TooOld { version })
-    } else if policy != "noeviction" {
+    } else if policy != NO_EVICTION && !(tolerates_eviction && policy.starts_with(OF_KEYS_THAT_EXPIRE)) {
         Some(Refusal::Evicts { policy: policy.to_owned() })
     } else {
         None
@@ -150,7 +168,7 @@ mod tests {
             ];
             let line =
                 |(name, usual): (&str, &str)| format!("{name}:{}\r\n", if name == changed { value } else { usual });
-            refusal(&usual.map(line).concat(), false).unwrap()
+            refusal(&usual.map(line).concat(), false, false).unwrap()
         };
         assert_eq!(refusal_of("", ""), None);
         assert_eq!(refusal_of("role", "slave"), Some(Refusal::Replica));
@@ -158,5 +176,19 @@ mod tests {
         let policy = "volatile-ttl";
         assert_eq!(refusal_of("maxmemory_policy", policy), Some(Refusal::Evicts { policy: policy.into() }));
         assert!(matches!(refusal_of("cluster_enabled", "1"), Some(Refusal::ClusterMode { .. })));
+    }
+
+    #[test]
+    fn only_a_policy_that_deletes_no_record_can_be_tolerated() {
+        let refusal = |policy: &str| {
+            let info = format!("redis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:{policy}\r\n");
+            super::refusal(&info, false, true).unwrap()
+        };
+        for policy in ["noeviction", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
+            assert_eq!(refusal(policy), None);
+        }
+        for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random", "unheard-of"] {
+            assert_eq!(refusal(policy), Some(Refusal::Evicts { policy: policy.into() }));
+        }
     }
 }

@@ -9,13 +9,14 @@ use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
+use super::declared::DeclaresAll;
 use super::evict::evict;
 use super::inspect::{Seen, inspect, is_other_data_of_same_process};
 use super::look::look;
+use super::node::Settings;
 use super::pushes::Pushes;
 use super::query::{query, read};
 use super::record::{read_fences, write_record};
-use super::replication::Replication;
 use super::script::LEDGER;
 use super::wakeups::subscribe;
 use super::warnings::Warnings;
@@ -37,6 +38,8 @@ pub(super) struct Session {
     pushes: Pushes,
     /// Whether the server says over this connection when it loses its data.
     tells_loss: bool,
+    tolerates_eviction: bool,
+    declares_all: DeclaresAll,
     warnings: Arc<Warnings>,
 }
 
@@ -44,18 +47,27 @@ pub(super) struct Session {
 pub(super) async fn open(
     connected: Connected,
     pushes: Pushes,
-    replication: Option<Replication>,
+    settings: &Settings,
     warnings: &Arc<Warnings>,
 ) -> Result<Link, NodeError> {
     let Connected { mut connection, driver } = connected;
     let (submissions, receiver) = Submissions::channel();
-    let worker = Worker::new(connection.clone(), driver, receiver, pushes.clone(), replication);
+    let declares_all = DeclaresAll::default();
+    let worker =
+        Worker::new(connection.clone(), driver, receiver, pushes.clone(), settings.replication, declares_all.clone());
     // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run()));
     let tells_loss = prepare(&mut connection, pushes.must_arrive()).await?;
     warnings.note_tells_loss(&tells_loss);
     let gone = pushes.gone().clone();
-    let session = Session { connection, pushes, tells_loss: tells_loss.is_ok(), warnings: Arc::clone(warnings) };
+    let session = Session {
+        connection,
+        pushes,
+        tells_loss: tells_loss.is_ok(),
+        tolerates_eviction: settings.tolerates_eviction,
+        declares_all,
+        warnings: Arc::clone(warnings),
+    };
     Ok(Link::new(Arc::new(session), submissions, worker, gone))
 }
 
@@ -76,7 +88,9 @@ async fn prepare(
     let mut answers = query(connection, &pipeline).await?.into_iter();
     let mut answer = || read::<String>(answers.next().unwrap_or(redis::Value::Nil)).map(drop);
     let tells_loss = messages.and_then(|()| answer());
-    answer().map(|()| tells_loss)
+    // One that does not take the script in advance gets its source with the first request that it does not know by its hash.
+    _ = answer();
+    Ok(tells_loss)
 }
 
 impl Session {
@@ -108,8 +122,9 @@ impl link::Session for Session {
     async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
         let mut connection = self.connection.clone();
         loop {
-            let Seen { mut inspection, is_own, mute } =
-                self.pushes.checked(inspect(&mut connection, keyspace).await)?;
+            let inspected = inspect(&mut connection, keyspace, self.tolerates_eviction).await;
+            let Seen { mut inspection, is_own, evicts, insists, mute } = self.pushes.checked(inspected)?;
+            self.declares_all.set(insists);
             if let Some(kept) = self.kept(&inspection, before).filter(|_| is_own) {
                 match self.pushes.checked(write_record(&mut connection, keyspace, &kept).await)? {
                     Some(record) => inspection.record = FoundRecord::Record(record),
@@ -118,6 +133,8 @@ impl link::Session for Session {
                 }
             }
             self.warnings.note_mute(mute.as_ref());
+            self.warnings.note_eviction(evicts.as_deref());
+            self.warnings.note_insists(insists);
             return Ok(inspection);
         }
     }
@@ -131,11 +148,11 @@ impl link::Session for Session {
     }
 
     async fn look(&self, of: &Look) -> Result<Vec<LockState>, NodeError> {
-        self.pushes.checked(look(&mut self.connection.clone(), of).await)
+        self.pushes.checked(look(&mut self.connection.clone(), of, self.declares_all.get()).await)
     }
 
     async fn evict(&self, holders: &Evict) -> Result<Eviction, NodeError> {
-        self.pushes.checked(evict(&mut self.connection.clone(), holders).await)
+        self.pushes.checked(evict(&mut self.connection.clone(), holders, self.declares_all.get()).await)
     }
 
     /// Not every connection notices that it was lost: one from a factory need not.

@@ -5,19 +5,22 @@ use std::time::Duration;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 
+use super::declared::add_keys;
 use super::query::{run, unexpected};
 use super::script::LOOK;
 use crate::node::limits::parse_number;
 use crate::node::{Holder, LockState, Look, NodeError, OwnerId, Reader};
 
 /// Runs `look.lua`.
-pub(super) async fn look(connection: &mut MultiplexedConnection, look: &Look) -> Result<Vec<LockState>, NodeError> {
+pub(super) async fn look(
+    connection: &mut MultiplexedConnection,
+    look: &Look,
+    declares_all: bool,
+) -> Result<Vec<LockState>, NodeError> {
     let Some(first) = look.keys.first() else { return Ok(Vec::new()) };
     let command = |script| {
         let mut command = LOOK.command(script, 6 + 3 * look.keys.len(), 64 + 96 * look.keys.len());
-        command.arg(look.keys.len() + 1);
-        look.keys.iter().for_each(|keys| _ = command.arg(keys.lock_key()));
-        command.arg(first.keyspace().record());
+        add_keys(&mut command, look.keys.iter(), first.keyspace(), declares_all);
         command.arg(look.epoch.map(|epoch| epoch.to_string()).unwrap_or_default());
         look.keys.iter().for_each(|keys| _ = command.arg(keys.fence()));
         look.keys.iter().for_each(|keys| _ = command.arg(keys.queue_field()));

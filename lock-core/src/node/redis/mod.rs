@@ -2,8 +2,8 @@
 //!
 //! `node` is the [`LockNode`](super::LockNode), and `factory` creates it. `address` says where the server is, and `connect` opens
 //! connections; `sentinel` finds out to which server. One connection carries everything: `link` is
-//! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, and distributes the replies in `portions`; with
-//! `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
+//! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, with the keys that have to be `declared`, and distributes the
+//! replies in `portions`; with `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
 //! sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
 //!
 //! The rules are in `scripts`, which `script` puts together: `ledger.lua` and the files that it names must be right, and `waiting.lua`
@@ -15,6 +15,7 @@ mod classify;
 mod cluster;
 mod codec;
 mod connect;
+mod declared;
 mod evict;
 mod factory;
 mod inspect;

@@ -1,3 +1,4 @@
+use std::error::Error;
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;
@@ -5,6 +6,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::classify::factory_error;
@@ -17,8 +19,12 @@ use super::sentinel::Sentinels;
 use super::warnings::Warnings;
 use crate::error::is_elsewhere;
 use crate::forward_to_node;
+use crate::node::credentials::{CredentialsProvider, of_provider};
 use crate::node::link::PresentLink;
-use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups, in_memory_timeout};
+use crate::node::{
+    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
+    in_memory_timeout,
+};
 use crate::random::WaiterId;
 
 /// A response timeout that never fires.
@@ -73,7 +79,15 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// ```
 pub struct RedisNode {
     shared: Arc<Shared>,
-    replication: Option<Replication>,
+    settings: Settings,
+}
+
+/// What a node was told besides where its server is.
+#[derive(Clone, Default)]
+pub(super) struct Settings {
+    pub(super) replication: Option<Replication>,
+    credentials: Option<CredentialsProvider>,
+    pub(super) tolerates_eviction: bool,
 }
 
 /// What the connections of a node come from.
@@ -99,7 +113,7 @@ impl RedisNode {
     pub(super) fn new(name: String, source: Source) -> Self {
         let warnings = Arc::new(Warnings::new(name.clone()));
         let shared = Shared { name, source, link: PresentLink::default(), warnings };
-        Self { shared: Arc::new(shared), replication: None }
+        Self { shared: Arc::new(shared), settings: Settings::default() }
     }
 
     /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
@@ -126,8 +140,65 @@ impl RedisNode {
     /// # Errors
     ///
     /// [`InvalidReplication`] if one of them is out of range.
-    pub fn replicated(self, replicas: u32, timeout: Duration) -> Result<Self, InvalidReplication> {
-        Ok(Self { replication: Some(Replication::new(replicas, timeout)?), ..self })
+    pub fn replicated(mut self, replicas: u32, timeout: Duration) -> Result<Self, InvalidReplication> {
+        self.settings.replication = Some(Replication::new(replicas, timeout)?);
+        Ok(self)
+    }
+
+    /// Sets whether the server is used although its `maxmemory-policy` is one of `volatile-*`.
+    ///
+    /// [`LockManagerBuilder::tolerate_eviction`](crate::LockManagerBuilder::tolerate_eviction) says what that means, and does the same for
+    /// all masters of a builder.
+    #[must_use]
+    pub fn tolerate_eviction(mut self, tolerate_eviction: bool) -> Self {
+        self.settings.tolerates_eviction = tolerate_eviction;
+        self
+    }
+
+    /// Asks `provider` for user and password at each connect. At a [Sentinel](Self::from_sentinel) it logs in to the master with them; to the sentinels
+    /// with what their URLs have.
+    ///
+    /// [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials) says what the provider may do, and does the same for
+    /// all masters of a builder.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// use lock_core::{Credentials, RedisNode};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = RedisNode::from_url("rediss://redis-1.example")?.credentials(|| async {
+    ///     let password = std::fs::read_to_string("/run/secrets/redis-1")?;
+    ///     io::Result::Ok(Credentials::new("app", password.trim_end()))
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidCredentials`] if the URL has a user or a password, or the connections come from a factory.
+    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidCredentials>
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.with_credentials(CredentialsProvider::new(provider))
+    }
+
+    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
+        let node = || self.shared.name.clone();
+        match self.shared.source.has_login() {
+            None => Err(InvalidCredentials::NoLogin { node: node() }),
+            Some(true) => Err(InvalidCredentials::InUrl { node: node() }),
+            Some(false) => {
+                self.settings.credentials = Some(provider);
+                Ok(self)
+            }
+        }
     }
 }
 
@@ -146,6 +217,26 @@ impl RedisNode {
 }
 
 impl Source {
+    /// Whether it names a login to the master; nothing if it asks for none.
+    fn has_login(&self) -> Option<bool> {
+        match self {
+            Self::Server(server) => Some(server.has_login()),
+            Self::Sentinels(sentinels) => Some(sentinels.login.has_login()),
+            Self::Cluster(seeds) => Some(seeds.servers().any(Server::has_login)),
+            Self::Factory(_) => None,
+        }
+    }
+
+    /// The same, with another login to the master.
+    fn logging_in(&self, credentials: &Credentials) -> Self {
+        match self {
+            Self::Server(server) => Self::Server(server.logging_in(credentials)),
+            Self::Sentinels(sentinels) => Self::Sentinels(sentinels.logging_in(credentials)),
+            Self::Cluster(seeds) => Self::Cluster(seeds.logging_in(credentials)),
+            Self::Factory(factory) => Self::Factory(Arc::clone(factory)),
+        }
+    }
+
     /// Connects to the server, or the one that has a slot.
     async fn connect(&self, slot: Option<u16>, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
         match self {
@@ -170,12 +261,18 @@ impl Source {
 
 impl Shared {
     /// The present connection if it is not lost, otherwise a new one.
-    async fn open(&self, slot: Option<u16>, replication: Option<Replication>) -> Result<Link, NodeError> {
+    async fn open(&self, slot: Option<u16>, settings: &Settings) -> Result<Link, NodeError> {
         let opening = async {
+            let source = match &settings.credentials {
+                Some(provider) => &self.source.logging_in(&provider.ask().await?),
+                None => &self.source,
+            };
             let (pushes, config) = Pushes::new(CancellationToken::new());
-            let connected = tokio::time::timeout(CONNECT_TIMEOUT, self.source.connect(slot, config)).await;
-            let no_answer = || Err(NodeError::Unreachable { reason: "no answer while connecting".into() });
-            open(connected.unwrap_or_else(|_| no_answer())?, pushes, replication, &self.warnings).await
+            let connecting = source.connect(slot, config);
+            let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
+            let connected = timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| no_answer())?;
+            let connected = connected.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
+            open(connected, pushes, settings, &self.warnings).await
         };
         self.link.get_or_open(opening).await
     }
@@ -188,9 +285,9 @@ impl LockNode for RedisNode {
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
-        let (replication, is_elected) = (self.replication, self.shared.source.is_elected());
+        let (settings, is_elected) = (self.settings.clone(), self.shared.source.is_elected());
         Box::pin(async move {
-            let link = node.open(keyspace.slot(), replication).await?;
+            let link = node.open(keyspace.slot(), &settings).await?;
             let inspection = link.inspect(&keyspace).await;
             // Another server may have taken its place: the next inspection asks where it is.
             match &inspection {
@@ -211,12 +308,12 @@ impl LockNode for RedisNode {
     forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
-        in_memory_timeout(ttl) + self.replication.map(|replication| replication.timeout()).unwrap_or_default()
+        in_memory_timeout(ttl) + self.settings.replication.map(|replication| replication.timeout()).unwrap_or_default()
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
         let node = Self::new(format!("{}#{shard}", self.shared.name), self.shared.source.clone());
-        Some(Arc::new(Self { replication: self.replication, ..node }))
+        Some(Arc::new(Self { settings: self.settings.clone(), ..node }))
     }
 
     fn disconnect(&self) {

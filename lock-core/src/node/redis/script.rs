@@ -15,6 +15,11 @@ use crate::random::OwnerId;
 
 /// Executes a batch of requests.
 pub(super) static LEDGER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ledger.lua")));
+/// The same for a server that insists on the declaration of all keys: then their number does not say how many requests there are.
+pub(super) static STRICT_LEDGER: LazyLock<Script> = LazyLock::new(|| {
+    let source = include_str!("scripts/ledger.lua").replace("#KEYS - 1", "tonumber(table.remove(ARGV))");
+    Script::new(&source)
+});
 /// Reads what a node has of locks.
 pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/look.lua")));
 /// Evicts holders from a lock.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::address::Address;
 use super::connect::{Connected, Server, settings};
-use crate::node::{InvalidUrl, NodeError, Refusal};
+use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// The port of a sentinel that is named without one.
 const PORT: u16 = 26379;
@@ -22,7 +22,7 @@ pub(super) struct Sentinels {
     /// The name of the master, as the sentinels know it.
     pub(super) master: String,
     /// How to connect to it, wherever it is.
-    login: Server,
+    pub(super) login: Server,
 }
 
 impl Sentinels {
@@ -39,6 +39,11 @@ impl Sentinels {
         }
         let (name, login) = parse_master(master)?;
         Ok(Self { sentinels, master: name, login })
+    }
+
+    /// The same, with another login to the master.
+    pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
+        Self { login: self.login.logging_in(credentials), ..self.clone() }
     }
 
     /// Connects to the master that most of the sentinels name, by a configuration that is for one connection.

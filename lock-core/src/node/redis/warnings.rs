@@ -1,4 +1,4 @@
-//! What a user of a server lacks permission for, and is told once.
+//! What is the matter with a server or its user, and is told once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,11 +11,16 @@ pub(super) struct Warnings {
     calls_nobody: AtomicBool,
     /// Whether it was logged that the server does not say when it loses its data.
     tells_no_loss: AtomicBool,
+    /// Whether it was logged that the server may delete locks.
+    may_evict: AtomicBool,
+    /// Whether it was logged that the server wants all keys declared.
+    insists: AtomicBool,
 }
 
 impl Warnings {
     pub(super) fn new(node: String) -> Self {
-        Self { node, calls_nobody: AtomicBool::default(), tells_no_loss: AtomicBool::default() }
+        let [calls_nobody, tells_no_loss, may_evict, insists] = Default::default();
+        Self { node, calls_nobody, tells_no_loss, may_evict, insists }
     }
 
     /// Notes why the server calls nobody for this user, if it does not.
@@ -24,6 +29,23 @@ impl Warnings {
         if let (Some(error), false) = (error, was_known) {
             log_event!(warn: "lock.node_calls_nobody", node = self.node, %error,
                 "a node wakes nobody when this process releases a lock, because the user may not PUBLISH; those who wait poll it");
+        }
+    }
+
+    /// Notes by which policy the server may delete locks, if that is tolerated.
+    pub(super) fn note_eviction(&self, policy: Option<&str>) {
+        let was_known = self.may_evict.swap(policy.is_some(), Ordering::Relaxed);
+        if let (Some(policy), false) = (policy, was_known) {
+            log_event!(warn: "lock.node_may_evict", node = self.node, policy,
+                "a node deletes locks when its memory is full, and then there may be two holders at once; tokens still grow");
+        }
+    }
+
+    /// Notes whether the server insists that scripts declare their keys.
+    pub(super) fn note_insists(&self, insists: bool) {
+        if insists && !self.insists.swap(insists, Ordering::Relaxed) {
+            log_event!(info: "lock.node_wants_declared_keys", node = self.node,
+                "a node refuses scripts the use of keys that they did not declare; all are declared from now on, which takes it longer");
         }
     }
 

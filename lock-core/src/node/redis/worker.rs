@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::batch::{Batch, into_batches};
 use super::classify::{is_no_script, node_error};
 use super::codec::{decode, encode};
+use super::declared::DeclaresAll;
 use super::portions::portion;
 use super::pushes::Pushes;
 use super::replication::{Replication, if_replicated};
@@ -43,6 +44,7 @@ pub(super) struct Worker {
     connection: MultiplexedConnection,
     /// Whether votes wait for replicas.
     replication: Option<Replication>,
+    declares_all: DeclaresAll,
     /// Moves the bytes.
     pub(super) driver: Fuse<BoxFuture<'static, ()>>,
     pub(super) submissions: mpsc::Receiver<Submission>,
@@ -85,6 +87,7 @@ impl Worker {
         submissions: mpsc::Receiver<Submission>,
         pushes: Pushes,
         replication: Option<Replication>,
+        declares_all: DeclaresAll,
     ) -> Self {
         Self {
             connection,
@@ -93,6 +96,7 @@ impl Worker {
             taken: Vec::with_capacity(MAX_BATCH),
             open: true,
             replication,
+            declares_all,
             _ended: pushes.gone().clone().drop_guard(),
             gone: pushes.gone().clone(),
             pushes,
@@ -232,7 +236,7 @@ impl Worker {
     }
 
     async fn send(&mut self, batch: Batch, by: ScriptRef) {
-        let (mut connection, command) = (self.connection.clone(), encode(&batch, by));
+        let (mut connection, command) = (self.connection.clone(), encode(&batch, by, self.declares_all.get()));
         let replication = self.replication.filter(|_| batch.has_votes());
         let now = Instant::now();
         batch.messages().for_each(|message| message.reply_to.written_at(now));

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::channels::Channels;
+use super::declarations::Declarations;
 use super::resp::Reply;
 use super::store::{Store, WrongType};
 
@@ -10,6 +11,7 @@ use super::store::{Store, WrongType};
 pub(super) struct Database {
     pub(super) store: Store,
     pub(super) channels: Channels,
+    pub(super) declarations: Declarations,
     /// Nobody may `PUBLISH`.
     pub(super) mute: bool,
     /// How many wake-ups somebody listened to, and how many nobody.
@@ -93,6 +95,9 @@ impl Database {
         }
         if NOT_IN_SCRIPTS.contains(&name.as_str()) {
             return Reply::error("ERR This Redis command is not allowed from script");
+        }
+        if let Some(refusal) = self.declarations.refuse(&name, arguments) {
+            return refusal;
         }
         match self.on_keys(&name, arguments, now / 1000) {
             Ok(Some(reply)) => reply,

@@ -2,7 +2,8 @@
 //! injects. Lua scripts run as they are sent. A differential test compares its replies with those of a real `redis-server`.
 //!
 //! From the bottom up: `clock` (the server's wall clock), `double` (numbers with a fraction), `store` (keys that expire),
-//! `database` (the commands on keys, for connections and scripts), `sorted_sets` (those on sorted sets), `scripts` (Lua),
+//! `database` (the commands on keys, for connections and scripts), `declarations` (which keys scripts may use),
+//! `sorted_sets` (those on sorted sets), `scripts` (Lua),
 //! `commands` (all other commands of a connection), `channels` (publish and subscribe), `resp` (the protocol), `server` (the
 //! server and its connections), `faults` (what a test can do to it), `flaw` (scripts that are wrong on purpose).
 
@@ -10,6 +11,7 @@ mod channels;
 mod clock;
 mod commands;
 mod database;
+mod declarations;
 mod double;
 mod faults;
 mod flaw;

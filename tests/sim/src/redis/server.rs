@@ -218,6 +218,17 @@ impl FakeRedis {
         self.life().digest
     }
 
+    /// From now on, it refuses scripts the use of keys that their commands did not declare, as some engines do.
+    pub fn insist_on_declarations(&self) {
+        self.state().database.declarations.insists = true;
+    }
+
+    /// The keys that it refused scripts whose commands declared others.
+    #[must_use]
+    pub fn undeclared(&self) -> Vec<String> {
+        self.state().database.declarations.refused.iter().cloned().collect()
+    }
+
     /// The commands that it received since the last call; nothing at the first call, from which on they are kept.
     #[must_use]
     pub fn take_received(&self) -> Vec<Vec<Vec<u8>>> {

@@ -41,18 +41,34 @@ fn config(cases: u32) -> Config {
 /// Runs random sequences of commands against both servers. Returns how many replies of each kind there were, or what
 /// differed.
 fn compare_sequences(cases: u32, flaw: Option<Flaw>) -> Result<BTreeMap<String, u64>, String> {
+    compare_sequences_by(cases, flaw, [false; 2])
+}
+
+/// As [`compare_sequences`]: whether the simulated server insists that scripts declare their keys, and whether the engine believes so.
+fn compare_sequences_by(
+    cases: u32,
+    flaw: Option<Flaw>,
+    [insists, declares]: [bool; 2],
+) -> Result<BTreeMap<String, u64>, String> {
     let runtime = runtime();
     let (servers, pair, encoder) = runtime.block_on(async {
         let servers = Servers::start(flaw).await;
+        if insists {
+            servers.fake.insist_on_declarations();
+        }
         let pair = servers.connect().await.unwrap();
-        (servers, pair, Encoder::connect().await)
+        (servers, pair, Encoder::connect(declares).await)
     });
     let seen = Mutex::new((pair, encoder, BTreeMap::<String, u64>::new()));
     let sequences = (beginning(), prop::collection::vec(step(), 1..40));
     let outcome = TestRunner::new(config(cases)).run(&sequences, |(beginning, steps)| {
         runtime.block_on(async {
             let (pair, encoder, kinds) = &mut *seen.lock().await;
-            let steps = [beginning, steps].concat();
+            let mut steps = [beginning, steps].concat();
+            // Those that are no scripts of the engine declare what they like.
+            steps.retain(|step| {
+                !insists || !matches!(&step.action, Action::Command(words) if words[0].starts_with("EVAL"))
+            });
             let mut outcome = compare_sequence(&servers, pair, encoder, &steps, kinds).await;
             if outcome.is_err() {
                 // One of them may have paused while something expired. What is different is different again.
@@ -64,6 +80,10 @@ fn compare_sequences(cases: u32, flaw: Option<Flaw>) -> Result<BTreeMap<String, 
     outcome.map_err(|error| error.to_string())?;
     let missed = servers.fake.missed_flaw();
     assert_eq!(missed, None, "no script contains the pattern of {flaw:?}");
+    let undeclared = servers.fake.undeclared();
+    if !undeclared.is_empty() {
+        return Err(format!("not declared: {undeclared:?}"));
+    }
     Ok(seen.into_inner().2)
 }
 
@@ -176,6 +196,22 @@ fn the_simulated_server_replies_as_redis_does() {
     }
     let missing: Vec<_> = expected.iter().filter(|kind| !kinds.contains_key(**kind)).collect();
     panic!("never {missing:?}: {kinds:?}");
+}
+
+#[test]
+fn a_server_that_insists_on_declared_keys_gets_all_keys_of_every_script() {
+    let kinds = compare_sequences_by(250, None, [true; 2]).unwrap_or_else(|difference| panic!("{difference}"));
+    for expected in
+        ["a number", "H with a position", "D", "C", "K", "F", "L", "states of locks", "WRITTEN", "heard a wake-up"]
+    {
+        assert!(kinds.contains_key(expected), "never {expected}: {kinds:?}");
+    }
+}
+
+// mutant: exclusion
+#[test]
+fn a_script_that_declares_too_few_keys_is_caught() {
+    assert!(compare_sequences_by(250, None, [true, false]).is_err());
 }
 
 #[test]

@@ -254,11 +254,16 @@ pub(crate) struct Encoder {
     run_id: String,
     /// The scripts that the engine sent, by their hash.
     sources: BTreeMap<String, String>,
+    /// Whether the server insists that scripts declare their keys.
+    declares: bool,
 }
 
 impl Encoder {
-    pub(crate) async fn connect() -> Self {
+    pub(crate) async fn connect(declares: bool) -> Self {
         let server = FakeRedis::new("encoder", NodeClock::default(), false, None);
+        if declares {
+            server.insist_on_declarations();
+        }
         _ = server.take_received();
         let (connected, since) = (server.clone(), Instant::now());
         let node = RedisNode::from_factory("encoder", move |config| {
@@ -268,7 +273,7 @@ impl Encoder {
             over(near, config)
         });
         let run_id = node.inspect(&KEYSPACE).await.unwrap().run_id;
-        let mut encoder = Self { node, server, run_id, sources: BTreeMap::new() };
+        let mut encoder = Self { node, server, run_id, sources: BTreeMap::new(), declares };
         encoder.write(FIRST).await;
         // Requests are sent for the epoch that an inspection found.
         encoder.node.inspect(&KEYSPACE).await.unwrap();
@@ -282,7 +287,7 @@ impl Encoder {
         if sent.is_empty() {
             // The engine sends nothing to a server whose record has become another one, or whose connection it gave up, because
             // this process was stopped for a while.
-            *self = Self::connect().await;
+            *self = Self::connect(self.declares).await;
             sent = self.send(call).await;
         }
         assert!(!sent.is_empty(), "the engine sends nothing for {call:?}");
@@ -388,7 +393,8 @@ impl Encoder {
                 *argument = OTHER_EPOCH.to_string();
             }
         }
-        if let Some((index, word)) = call.spoiled {
+        // Not the number of requests, which says where the record is.
+        if let Some((index, word)) = call.spoiled.filter(|_| !self.declares) {
             let argument = index.get_mut(arguments);
             // The mark of a queue is a time, which may differ between the servers. In the field of a fence it would be taken for one.
             let mark = if names_a_mark(argument) { "q" } else { "" };

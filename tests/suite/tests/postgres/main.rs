@@ -4,6 +4,7 @@
 
 mod claims;
 mod clock;
+mod credentials;
 mod every_kind;
 mod forgetting;
 mod hosts;

@@ -1,7 +1,7 @@
 -- Ledger: evicts holders of a lock. Unless somebody else holds it, its key has the value NOBODY for a moment, and the owners are barred
 -- from it. NOBODY begins as owner ids do, so the other scripts take it for a lock that another owner holds.
 --
--- KEYS   the lock key; the record of the node
+-- KEYS   the lock key; the record of the node; and on a server that insists on their declaration, what is beside the lock
 -- ARGV   epoch; its fence and its mark: the names of fields of the record; the token, which the fence becomes; for how many ms the
 --        owners are barred; who is evicted: values of the lock key, or readers
 --

@@ -56,6 +56,8 @@ end
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local WAITER, RELEASES, ACQUIRES = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+-- On a server that insists on the declaration of every key, those that are beside the locks follow the record, and this is the last of
+-- ARGV (see declared.rs).
 local REQUESTS = #KEYS - 1
 local RECORD = KEYS[REQUESTS + 1]
 

@@ -1,6 +1,6 @@
 -- Reads what the node has of some locks. Writes nothing.
 --
--- KEYS   the lock key of each; the record of the node
+-- KEYS   the lock key of each; the record of the node; and on a server that insists on their declaration, what is beside the locks
 -- ARGV   the epoch that the node has to be in, or '' for any; for each lock its fence, and then for each its mark: the names of fields of
 --        the record
 --
@@ -8,7 +8,7 @@
 -- how many wait; the owners that were evicted, or nil; and the readers that hold it, each followed by its remaining time in ms. 'T'
 -- instead of the array if the key is of another type. 'U' instead of everything if the node is in another epoch.
 
-local call, try, LOCKS = redis.call, redis.pcall, #KEYS - 1
+local call, try, LOCKS = redis.call, redis.pcall, (#ARGV - 1) / 2
 local RECORD = KEYS[LOCKS + 1]
 local record = call('HMGET', RECORD, 'epoch', unpack(ARGV, 2))
 if ARGV[1] ~= '' and record[1] ~= ARGV[1] then return 'U' end

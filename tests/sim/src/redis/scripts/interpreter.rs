@@ -92,6 +92,7 @@ impl Interpreter {
             Ok(function) => function,
             Err(error) => return error,
         };
+        database.declarations.begin(keys);
         self.server.borrow_mut().enter(database, now);
         let reply = self.call(&function, keys, arguments);
         self.server.borrow_mut().leave(database);

@@ -1,0 +1,122 @@
+//! Credentials that are not in a URL: a provider is asked for them at each connect.
+
+use std::error::Error;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use thiserror::Error;
+use tokio::time::timeout;
+
+use super::{NodeError, NodeFuture, Refusal};
+
+/// How long a provider may take to answer. Less than an inspection may take, which connects.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// User and password for the login to a server.
+///
+/// [`Debug`](fmt::Debug) shows the user alone.
+///
+/// # Examples
+///
+/// ```
+/// use lock_core::Credentials;
+///
+/// let credentials = Credentials::new("app", "s3cret");
+/// assert_eq!(format!("{credentials:?}"), r#"Credentials { user: "app", .. }"#);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+impl Credentials {
+    /// Credentials of this user. For a Redis server that has a password and no users (`requirepass`), the user is `default`.
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { user: user.into(), password: password.into() }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Why a node cannot log in with `credentials`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidCredentials {
+    /// There would be two logins.
+    #[error("{node} has a user or a password in its URL, and credentials gives both; remove them from the URL")]
+    InUrl {
+        /// The name of the node.
+        node: String,
+    },
+    /// The node does not ask for them.
+    #[error(
+        "credentials is for masters that are named with redis, redis_cluster, sentinel or postgres, and {node} is not; for one of nodes([...]), use \
+         the method credentials of RedisNode or PostgresNode; a factory logs in by itself"
+    )]
+    NoLogin {
+        /// The name of the node.
+        node: String,
+    },
+}
+
+/// Who is asked for credentials.
+#[derive(Clone)]
+pub(crate) struct CredentialsProvider(Arc<dyn Fn() -> NodeFuture<Result<Credentials, String>> + Send + Sync>);
+
+impl CredentialsProvider {
+    pub(crate) fn new<F, Fut, E>(provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let provider = Arc::new(provider);
+        Self(Arc::new(move || {
+            let provider = Arc::clone(&provider);
+            // Called inside of the future, where a panic is caught.
+            Box::pin(async move { provider().await.map_err(|error| with_causes(&*error.into())) })
+        }))
+    }
+
+    /// Asks for credentials. Whatever the provider does, there is an answer in time.
+    pub(super) async fn ask(&self) -> Result<Credentials, NodeError> {
+        let answer = AssertUnwindSafe(timeout(TIMEOUT, (self.0)())).catch_unwind().await;
+        let failed = |reason: String| NodeError::Credentials { reason };
+        let credentials = answer
+            .map_err(|_| failed("the provider panicked".into()))?
+            .map_err(|_| failed(format!("the provider did not answer within {TIMEOUT:?}")))?
+            .map_err(|error| failed(format!("the provider failed: {error}")))?;
+        let empty = [("user", &credentials.user), ("password", &credentials.password)];
+        match empty.iter().find(|(_, value)| value.is_empty()) {
+            Some((field, _)) => Err(failed(format!("the provider gave an empty {field}"))),
+            None => Ok(credentials),
+        }
+    }
+}
+
+/// The error of a connection, for which a provider was asked if there is one. That a server refuses what that gave may pass: it was about
+/// to change, or the server has not heard of the new password.
+pub(super) fn of_provider(provider: Option<&CredentialsProvider>, error: NodeError) -> NodeError {
+    match error {
+        NodeError::Refused(Refusal::Login { detail }) if provider.is_some() => {
+            NodeError::Credentials { reason: format!("the server refused those of the provider: {detail}") }
+        }
+        other => other,
+    }
+}
+
+/// The text of an error and of its causes.
+fn with_causes(error: &dyn Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", with_causes(cause)),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Which keys the command of a script declares.
+//!
+//! Redis and Valkey let a script use keys that its command did not declare, and each key costs time. So a command declares the lock keys and
+//! the record, and the scripts find the others: what is beside a lock is rare. Other engines refuse that, because they decide by the declared keys
+//! which thread runs the script. An inspection finds out, and from then on every key is declared that a script may touch.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::{Cmd, Pipeline, Value};
+
+use crate::limits::MAX_PERMITS;
+use crate::node::{Keyspace, LockKeys};
+
+/// What is beside a lock key, whatever kind of lock it is: the tombstone and the readers, which the ledger reads; and the waiting room.
+const BESIDE: [&str; 5] = ["evicted", "readers", "queue", "reserved", "writers"];
+/// What all slots of a resource have in common.
+const OF_SLOTS: [&str; 2] = ["queue", "waiters"];
+
+/// Whether the server at the other end of a connection insists on the declaration of every key. Clones are about the same one.
+#[derive(Clone, Default)]
+pub(super) struct DeclaresAll(Arc<AtomicBool>);
+
+impl DeclaresAll {
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, declares_all: bool) {
+        self.0.store(declares_all, Ordering::Relaxed);
+    }
+}
+
+/// Asks whether a script may use a key that was not declared: the same harmless question with and without the declaration.
+pub(super) fn ask(pipeline: &mut Pipeline, keyspace: &Keyspace) {
+    pipeline.cmd("EVAL").arg("return redis.call('PTTL', KEYS[1])").arg(1).arg(keyspace.record());
+    pipeline.cmd("EVAL").arg("return redis.call('PTTL', ARGV[1])").arg(0).arg(keyspace.record());
+}
+
+/// Whether the server insists, by its answers. One that answers neither does not say.
+pub(super) fn insists(declared: &Value, undeclared: &Value) -> bool {
+    matches!(declared, Value::Int(_)) && matches!(undeclared, Value::ServerError(_))
+}
+
+/// All keys that a script may touch for these locks, but for their lock keys and the record.
+pub(super) fn keys_beside<'a>(locks: impl IntoIterator<Item = &'a LockKeys>) -> Vec<String> {
+    let mut keys = Vec::new();
+    for lock in locks {
+        let beside = |of: &str, what: &str| {
+            let name = lock.keyspace().resource_of(of);
+            format!("{}{{{name}}}:{what}", &of[..of.len() - name.len()])
+        };
+        keys.extend(BESIDE.map(|what| beside(lock.lock_key(), what)));
+        if lock.slot().is_some() {
+            keys.extend(OF_SLOTS.map(|what| beside(lock.queue(), what)));
+            keys.extend((0..MAX_PERMITS).map(|slot| lock.with_slot(slot).lock_key().to_owned()));
+        }
+    }
+    keys
+}
+
+/// Adds the keys of a command: the lock keys, the record, and in a command that declares all of them those beside.
+pub(super) fn add_keys<'a>(
+    command: &mut Cmd,
+    locks: impl Iterator<Item = &'a LockKeys> + Clone,
+    keyspace: &Keyspace,
+    declares_all: bool,
+) {
+    let beside = if declares_all { keys_beside(locks.clone()) } else { Vec::new() };
+    command.arg(locks.clone().count() + 1 + beside.len());
+    locks.for_each(|lock| _ = command.arg(lock.lock_key()));
+    command.arg(keyspace.record());
+    beside.iter().for_each(|key| _ = command.arg(key));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_beside_a_lock_is_declared() {
+        let keyspace = Arc::new(Keyspace::new("shop:"));
+        let lock = LockKeys::new(&keyspace, "stock:42");
+        let keys = keys_beside([&lock]);
+        assert_eq!(keys, BESIDE.map(|what| format!("shop:{{stock:42}}:{what}")));
+        let slot = keys_beside([&LockKeys::of_slot(&keyspace, "export", 2)]);
+        for key in ["shop:{export{2}}:evicted", "shop:{export{}}:queue", "shop:{export{}}:waiters", "shop:export{99}"] {
+            assert!(slot.iter().any(|declared| declared == key), "{key}");
+        }
+    }
+}
