@@ -46,6 +46,8 @@ pub(crate) struct Cluster {
     pub(crate) stop: CancellationToken,
     /// When the first connections began to be made, on the present runtime.
     began: Mutex<Option<Instant>>,
+    /// The cluster clock, and when the last of the nodes' clocks was read: every acquisition asks for it twice.
+    clock: Mutex<Option<(u64, Instant)>>,
 }
 
 /// The roster that votes are counted by, and how many there have been.
@@ -80,6 +82,7 @@ impl Cluster {
             reporter,
             stop,
             began: Mutex::new(None),
+            clock: Mutex::default(),
         }
     }
 
@@ -309,16 +312,24 @@ impl Cluster {
         }
     }
 
-    /// The cluster clock, carried forward from when the nodes' clocks were read.
+    /// The cluster clock, carried forward from when the nodes' clocks were read. 0 if a majority of them is not known.
     pub(crate) fn clock(&self) -> u64 {
-        let now = Instant::now();
-        let readings = self.members.iter().filter_map(|member| {
-            let (micros, at) = member.last_inspection.lock().clock?;
-            let since = now.saturating_duration_since(at);
-            Some(micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default()))
-        });
-        cluster_clock(self.size(), readings).min(LATEST_CLOCK)
+        let read = *self.clock.lock();
+        read.filter(|(micros, _)| *micros > 0).map_or(0, |read| carried_forward(read, Instant::now())).min(LATEST_CLOCK)
     }
+
+    /// Sets the cluster clock by the nodes' clocks, one of which was read.
+    pub(super) fn set_clock(&self) {
+        let (mut clock, now) = (self.clock.lock(), Instant::now());
+        let clocks = self.members.iter().filter_map(|member| member.last_inspection.lock().clock);
+        *clock = Some((cluster_clock(self.size(), clocks.map(|read| carried_forward(read, now))), now));
+    }
+}
+
+/// A clock that showed some microseconds at a time, as it is now.
+fn carried_forward((micros, at): (u64, Instant), now: Instant) -> u64 {
+    let since = now.saturating_duration_since(at);
+    micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::found::Found;
-use super::submission::{Message, Submission, Submissions, refuse};
+use super::submission::{Submission, Submissions, Submitted, refuse};
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
     RecordWrite, ReplySender, Request,
@@ -179,7 +179,7 @@ impl<S: Session> PresentLink<S> {
     }
 
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.send(Message { request, reply_to }.into());
+        self.send(Box::new(Submitted { request, reply_to }).into());
     }
 
     pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {

@@ -38,7 +38,7 @@ pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
         Box::new(requests.iter().map(|(request, arguments)| of(request, arguments)).collect::<Vec<T>>())
     }
     let first = &messages.first()?.request;
-    let requests = messages.iter().map(|Message { request, .. }| (request, arguments(request.operation)));
+    let requests = messages.iter().map(|message| (&message.request, arguments(message.request.operation)));
     let requests: Vec<_> = requests.collect();
     let uses = fence_uses(requests.iter().map(|(request, _)| &request.keys));
     // In the order of `lock_votes`.

@@ -120,6 +120,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::node::submission::Submitted;
     use crate::node::{Keyspace, QueuePosition, ReplySender};
     use crate::random::{Epoch, OwnerId, WaiterId};
 
@@ -141,7 +142,7 @@ mod tests {
             let (epoch, waiter) = (Epoch::from_bits(*epoch), WaiterId::from_bits(1));
             let request =
                 Request { keys: keyspace.keys_of(resource), epoch, waiter, polls: false, operation: *operation };
-            Message { request, reply_to: ReplySender::unwanted() }
+            Box::new(Submitted { request, reply_to: ReplySender::unwanted() })
         };
         let resource = |message: Message| message.request.keys.lock_key().to_owned();
         let batches = into_batches(requests.iter().map(message));

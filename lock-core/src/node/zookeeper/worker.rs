@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::session::Session;
 use crate::node::Reply;
-use crate::node::submission::{Message, Submission};
+use crate::node::submission::{Submission, Submitted};
 
 /// The most submissions that are taken at once.
 const MAX_TAKEN: usize = 128;
@@ -67,7 +67,7 @@ impl Worker {
                         return;
                     }
                     for message in taken.drain(..).flat_map(Submission::into_messages) {
-                        self.carry_out(message);
+                        self.carry_out(*message);
                     }
                 }
             }
@@ -75,7 +75,7 @@ impl Worker {
     }
 
     /// Begins to carry a request out. It has its place in the order of the session when this returns.
-    fn carry_out(&mut self, Message { request, reply_to }: Message) {
+    fn carry_out(&mut self, Submitted { request, reply_to }: Submitted) {
         reply_to.written();
         self.start(|session| async move {
             let reply = session.execute(&request).await;

@@ -176,7 +176,7 @@ fn disturbance() -> impl Strategy<Value = Vec<String>> {
         2 => (prop::sample::select(reservations.to_vec()), prop::sample::select(ends.to_vec()))
             .prop_map(move |(waiters, end)| words(&[&["SET", reserved, &waiters][..], end].concat())),
         2 => one_of(&["9999999999999", "1000000000000", "0", "x"])
-            .prop_map(move |until| words(&["HSET", RECORD, queue_field, until])),
+            .prop_map(move |until| words(&["HSET", RECORD, queue_field, until, "marked", until])),
         1 => Just(words(&["HDEL", RECORD, queue_field])),
         1 => Just(words(&["DEL", RECORD])),
         2 => text().prop_map(move |number| words(&["HSET", RECORD, fence, number])),

@@ -404,7 +404,7 @@ impl Encoder {
     }
 }
 
-/// Whether an argument names the field of a record that has the mark of a queue.
+/// Whether an argument names the fields of a record that have the marks of queues.
 fn names_a_mark(argument: &str) -> bool {
-    argument.strip_prefix('q').is_some_and(|fence| fence.parse::<u16>().is_ok())
+    argument.split(' ').all(|name| name.strip_prefix('q').is_some_and(|fence| fence.parse::<u16>().is_ok()))
 }

@@ -1,12 +1,13 @@
 -- Ledger: what is stored beside a lock key, how it is found, and the tombstone.
 --
 --   q123 in the record      the mark: until when something may be stored beside the locks with the fence 123: ms since the Unix epoch
+--   marked in the record    the latest of all marks. While it is missing, no batch of several requests looks for the others.
 --   prefix{lock}:evicted    the tombstone: the owners that were evicted, and cannot have the lock again
 --   prefix{lock}:readers    see ledger_readers.lua. While readers hold a lock, its key says so, and it needs no mark.
 --   all other keys          see waiting.lua
 --
--- It must guarantee that no owner in a tombstone is granted the lock, that a tombstone which cannot be read bars everybody, and that a
--- mark never becomes earlier: beside a lock without a mark, nobody looks for a tombstone.
+-- It must guarantee that no owner in a tombstone is granted the lock, that a tombstone which cannot be read bars everybody, and that no
+-- mark becomes earlier, or is later than `marked`: beside a lock without a mark, nobody looks for a tombstone.
 --
 -- This is the body of the function `load_beside`, which ledger.lua calls when a lock of the batch has or needs something beside its
 -- key, and evict.lua always. What fewer batches need is in functions of its own, and loaded when it is needed: to create a function
@@ -42,12 +43,15 @@ end
 -- Has others look beside a lock until a time, or for longer if its mark says so. Without a time, nobody waits any more; the mark stays
 -- until it is over all the same, because a tombstone may need it, or another lock with the same fence. Returns the error if it fails.
 local function set_mark(lock_key, ends)
-  local present = tonumber(marks[lock_key]) or 0
+  local field, present = fields[lock_key], tonumber(marks[lock_key]) or 0
+  local function latest() return tonumber(call('HMGET', RECORD, 'marked')[1]) or 0 end
   if not ends then
-    if now() > present then try('HDEL', RECORD, fields[lock_key]) end
+    if now() > present then try('HDEL', RECORD, field, now() > latest() and 'marked' or field) end
   elseif ends > present then
-    marks[lock_key] = string.format('%.0f', ends)
-    local written = try('HSET', RECORD, fields[lock_key], marks[lock_key])
+    local mark = string.format('%.0f', ends)
+    marks[lock_key] = mark
+    -- In one step with the latest, if this is later.
+    local written = try('HSET', RECORD, latest() < ends and 'marked' or field, mark, field, mark)
     return type(written) == 'table' and written or nil
   end
 end
