@@ -65,6 +65,7 @@ mod membership;
 mod model;
 mod node;
 mod nodes;
+mod pairing;
 mod permits;
 mod properties;
 mod queue;
@@ -88,6 +89,9 @@ pub use self::membership::{
 };
 pub use self::model::LockModel;
 pub use self::nodes::Nodes;
+pub use self::pairing::{
+    NO_SLOT_WAITS_FOR_A_TIMER, ONE_HOLDER_OF_A_SLOT, PairingModel, PairingSetting, PairingStart, TAKEN_AFTER_TIMERS,
+};
 pub use self::permits::{
     AT_MOST_PERMITS, NO_IDLE_SLOT, PERMITS, PermitsModel, PermitsMutant, PermitsSetting, VALID_CLAIMS_ACCEPTED,
 };
@@ -101,8 +105,8 @@ pub use self::reservations::{
     BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, ONE_ORDER, ReservationsModel, ReservationsSetting, TAKEN_IN_TIME,
 };
 pub use self::run::{
-    Outcome, Violation, explore, explore_delegation, explore_membership, explore_permits, explore_queue,
-    explore_reservations, explore_sets,
+    Outcome, Violation, explore, explore_delegation, explore_membership, explore_pairing, explore_permits,
+    explore_queue, explore_reservations, explore_sets,
 };
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
 pub use self::setting::{Mutant, Setting, Time};

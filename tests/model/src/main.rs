@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use lock_model::{
-    DelegationSetting, MembershipSetting, ModelSetting, PermitsSetting, QueueSetting, ReservationsSetting, Setting,
-    report,
+    DelegationSetting, MembershipSetting, ModelSetting, PairingSetting, PermitsSetting, QueueSetting,
+    ReservationsSetting, Setting, report,
 };
 
 /// Explores all states of a model of the protocol and checks its properties in each of them. The exit code is 1 if a
@@ -71,6 +71,7 @@ fn main() -> io::Result<ExitCode> {
     }
     if wanted(Which::Permits) {
         models.extend(PermitsSetting::long().into_iter().map(ModelSetting::Permits));
+        models.extend(PairingSetting::long().into_iter().map(ModelSetting::Pairing));
     }
     if wanted(Which::Membership) {
         models.extend(MembershipSetting::long().into_iter().map(ModelSetting::Membership));

@@ -3,11 +3,13 @@ use std::io::{self, Write};
 
 use super::delegation::DelegationSetting;
 use super::membership::MembershipSetting;
+use super::pairing::PairingSetting;
 use super::permits::PermitsSetting;
 use super::queue::QueueSetting;
 use super::reservations::ReservationsSetting;
 use super::run::{
-    Outcome, explore, explore_delegation, explore_membership, explore_permits, explore_queue, explore_reservations,
+    Outcome, explore, explore_delegation, explore_membership, explore_pairing, explore_permits, explore_queue,
+    explore_reservations,
 };
 use super::setting::Setting;
 
@@ -24,6 +26,8 @@ pub enum ModelSetting {
     Delegation(DelegationSetting),
     /// A setting of the model of permits.
     Permits(PermitsSetting),
+    /// A setting of the model of the pairing.
+    Pairing(PairingSetting),
     /// A setting of the model of the membership.
     Membership(MembershipSetting),
 }
@@ -36,6 +40,7 @@ impl ModelSetting {
             Self::Reservations(setting) => explore_reservations(setting.clone(), None, progress),
             Self::Delegation(setting) => explore_delegation(setting.clone(), None, progress),
             Self::Permits(setting) => explore_permits(setting.clone(), None, progress),
+            Self::Pairing(setting) => explore_pairing(*setting, None, progress),
             Self::Membership(setting) => explore_membership(setting.clone(), None, progress),
         }
     }
@@ -49,6 +54,7 @@ impl fmt::Display for ModelSetting {
             Self::Reservations(setting) => setting.fmt(f),
             Self::Delegation(setting) => setting.fmt(f),
             Self::Permits(setting) => setting.fmt(f),
+            Self::Pairing(setting) => setting.fmt(f),
             Self::Membership(setting) => setting.fmt(f),
         }
     }

@@ -10,6 +10,7 @@ use super::coverage::{Coverage, CoveragePoint};
 use super::delegation::{DelegationModel, DelegationSetting};
 use super::membership::{MembershipModel, MembershipSetting};
 use super::model::LockModel;
+use super::pairing::{PairingModel, PairingSetting};
 use super::permits::{PermitsModel, PermitsSetting};
 use super::queue::{QueueModel, QueueSetting};
 use super::reservations::{ReservationsModel, ReservationsSetting};
@@ -106,6 +107,16 @@ pub fn explore_permits(
     progress: impl Fn(usize, usize),
 ) -> Outcome {
     run_checker(PermitsModel::new(setting), Arc::default(), target, progress)
+}
+
+/// Like [`explore`], for the model of the pairing.
+#[must_use]
+pub fn explore_pairing(
+    setting: PairingSetting,
+    target: Option<&'static str>,
+    progress: impl Fn(usize, usize),
+) -> Outcome {
+    run_checker(PairingModel::new(setting), Arc::default(), target, progress)
 }
 
 /// Like [`explore`], for the model of the membership.

@@ -1,7 +1,8 @@
-//! Explores all states of the model of permits ([`lock_model`]), and its mutants, each of which must violate a property.
+//! Explores all states of the models of permits and of the pairing ([`lock_model`]), and their mutants, each of which must violate a property.
 
 use lock_model::{
-    AT_MOST_PERMITS, NO_IDLE_SLOT, ORDERED_TOKENS, PermitsMutant, PermitsSetting, VALID_CLAIMS_ACCEPTED,
+    AT_MOST_PERMITS, NO_IDLE_SLOT, NO_SLOT_WAITS_FOR_A_TIMER, ONE_HOLDER_OF_A_SLOT, ORDERED_TOKENS, PairingSetting,
+    PairingStart, PermitsMutant, PermitsSetting, TAKEN_AFTER_TIMERS, VALID_CLAIMS_ACCEPTED, explore_pairing,
     explore_permits,
 };
 
@@ -58,4 +59,38 @@ fn mutant_one_fence_for_all_slots_refuses_a_valid_holder() {
 #[test]
 fn mutant_a_queue_for_each_slot_leaves_one_idle() {
     is_caught(THREE.with_mutant(PermitsMutant::QueuePerSlot), NO_IDLE_SLOT);
+}
+
+fn check_pairing(setting: PairingSetting, at_least: usize) {
+    let outcome = explore_pairing(setting, None, |_, _| {});
+    println!("{setting}: {} states in {:?}", outcome.states, outcome.took);
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
+    assert!(outcome.states >= at_least, "only {} states were explored", outcome.states);
+    for property in [NO_SLOT_WAITS_FOR_A_TIMER, TAKEN_AFTER_TIMERS, ONE_HOLDER_OF_A_SLOT] {
+        assert!(outcome.properties.contains(&property), "{property} was not checked");
+    }
+}
+
+// promise: permits
+#[test]
+fn a_slot_that_a_majority_has_free_is_taken_although_the_nodes_do_not_agree() {
+    check_pairing(PairingSetting::new(PairingStart::Stuck), 4_000);
+    check_pairing(PairingSetting::new(PairingStart::BareAndStuck), 500_000);
+}
+
+// promise: permits
+#[test]
+#[ignore = "long: bash tests/run.sh --long"]
+fn a_slot_that_a_majority_has_free_is_taken_in_the_larger_settings() {
+    PairingSetting::long().into_iter().for_each(|setting| check_pairing(setting, 10_000));
+}
+
+// mutant: permits
+#[test]
+fn mutant_slots_that_are_kept_in_the_order_of_the_releases_leave_one_idle() {
+    let setting = PairingSetting { keeps: true, ..PairingSetting::new(PairingStart::BareAndStuck) };
+    let outcome = explore_pairing(setting, Some(NO_SLOT_WAITS_FOR_A_TIMER), |_, _| {});
+    outcome.violations.iter().for_each(|violation| println!("{violation}"));
+    assert!(outcome.violates(NO_SLOT_WAITS_FOR_A_TIMER));
 }
