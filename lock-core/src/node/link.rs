@@ -178,6 +178,14 @@ impl<S: Session> PresentLink<S> {
         }
     }
 
+    /// Leaves the link to those who have its session, too.
+    #[cfg(feature = "redis")]
+    pub(super) fn forget(&self) {
+        // Taken out first: to drop it may drop requests, and the mutex must not be held meanwhile.
+        let link = self.link.lock().take();
+        drop(link);
+    }
+
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
         self.send(Box::new(Submitted { request, reply_to }).into());
     }

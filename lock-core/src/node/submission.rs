@@ -58,6 +58,7 @@ impl From<Message> for Submission {
 }
 
 /// Where a link puts what its worker writes.
+#[derive(Clone)]
 pub(super) struct Submissions(mpsc::Sender<Submission>);
 
 impl Submissions {

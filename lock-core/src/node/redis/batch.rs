@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::node::submission::Message;
-use crate::node::{LockKeys, Mode, Operation, Request};
+use crate::node::{Keyspace, LockKeys, Mode, Operation, Request};
+use crate::random::{Epoch, WaiterId};
 
 /// The requests of one command, in the order in which the script takes them.
 ///
@@ -38,6 +39,10 @@ impl Batch {
     pub(super) fn has_votes(&self) -> bool {
         let mut others = self.others.iter().map(|message| message.request.operation);
         !self.acquires.is_empty() || others.any(|operation| !matches!(operation, Operation::LeaveQueue))
+    }
+
+    fn head(&self) -> Option<Head<'_>> {
+        self.messages().next().map(|first| Head::of(&first.request))
     }
 
     /// Whether the batch has a request with the fence or the queue of another one.
@@ -85,33 +90,55 @@ impl Batch {
 /// came.
 pub(super) fn into_batches(messages: impl ExactSizeIterator<Item = Message>) -> Vec<Batch> {
     let (mut batches, mut left): (Vec<Batch>, _) = (Vec::with_capacity(1), messages.len());
-    // The batches before this one have another keyspace, epoch or waiter.
-    let mut from = 0;
     for message in messages {
         left -= 1;
-        let request = &message.request;
-        let same = |batch: &Batch| batch.messages().next().is_none_or(|first| same_head(&first.request, request));
-        if !batches.last().is_none_or(same) {
-            from = batches.len();
+        match place_for(&message.request, &batches) {
+            Some(place) => batches[place].add(message, left),
+            None => {
+                batches.push(Batch::default());
+                if let Some(batch) = batches.last_mut() {
+                    batch.add(message, left);
+                }
+            }
         }
-        let last = batches[from..].iter().rposition(|batch| batch.touches(&request.keys)).map(|last| from + last);
-        let earliest = match last {
-            Some(last) if batches[last].admits_behind(request) => last,
-            Some(last) => last + 1,
-            None => from,
-        };
-        if earliest == batches.len() {
-            batches.push(Batch::default());
-        }
-        batches[earliest].add(message, left);
     }
     batches
 }
 
-/// Whether two requests agree in what a batch has once.
-fn same_head(one: &Request, other: &Request) -> bool {
-    let same_keyspace = Arc::ptr_eq(one.keys.keyspace(), other.keys.keyspace());
-    same_keyspace && (one.epoch, one.waiter) == (other.epoch, other.waiter)
+/// The batch that a request can travel in, if there is one: the first in which it keeps its order. Requests for other shards share no
+/// lock with it, and have batches of their own.
+fn place_for(request: &Request, batches: &[Batch]) -> Option<usize> {
+    let own = Head::of(request);
+    let is_of_shard = |batch: &Batch| batch.head().is_some_and(|head| head.is_of_shard(&own));
+    // Those of the same shard before that have another epoch or waiter.
+    let other = batches.iter().rposition(|batch| is_of_shard(batch) && batch.head() != Some(own));
+    let mut places = (other.map_or(0, |other| other + 1)..batches.len()).filter(|place| is_of_shard(&batches[*place]));
+    let Some(last) = places.clone().rfind(|place| batches[*place].touches(&request.keys)) else { return places.next() };
+    if batches[last].admits_behind(request) { Some(last) } else { places.find(|place| *place > last) }
+}
+
+/// What a batch has once.
+#[derive(Clone, Copy)]
+struct Head<'a> {
+    keyspace: &'a Arc<Keyspace>,
+    epoch: Epoch,
+    waiter: WaiterId,
+}
+
+impl<'a> Head<'a> {
+    fn of(request: &'a Request) -> Self {
+        Self { keyspace: request.keys.keyspace(), epoch: request.epoch, waiter: request.waiter }
+    }
+
+    fn is_of_shard(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.keyspace, other.keyspace) || self.keyspace == other.keyspace
+    }
+}
+
+impl PartialEq for Head<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of_shard(other) && (self.epoch, self.waiter) == (other.epoch, other.waiter)
+    }
 }
 
 #[cfg(test)]
@@ -121,8 +148,8 @@ mod tests {
 
     use super::*;
     use crate::node::submission::Submitted;
-    use crate::node::{Keyspace, QueuePosition, ReplySender};
-    use crate::random::{Epoch, OwnerId, WaiterId};
+    use crate::node::{QueuePosition, ReplySender};
+    use crate::random::OwnerId;
 
     const A: Operation = Operation::Acquire {
         owner: OwnerId::from_bits(1),
@@ -206,5 +233,20 @@ mod tests {
     fn another_epoch_is_another_batch_behind_it() {
         let batches = batches_of(&[("x", A, 1), ("y", A, 2), ("x", R, 2), ("z", A, 2), ("y", A, 1)]);
         assert_eq!(batches, [vec!["x"], vec!["x", "y", "z"], vec!["y"]]);
+    }
+
+    #[test]
+    fn requests_for_two_shards_are_in_two_batches_however_they_come() {
+        let shards = [0, 1].map(|shard| Arc::new(Keyspace::of_shard("", shard)));
+        let message = |(shard, resource, operation): (usize, &str, Operation)| {
+            let (epoch, waiter) = (Epoch::from_bits(1), WaiterId::from_bits(1));
+            let request = Request { keys: shards[shard].keys_of(resource), epoch, waiter, polls: false, operation };
+            Box::new(Submitted { request, reply_to: ReplySender::unwanted() })
+        };
+        let messages = [(0, "a", A), (1, "b", A), (0, "c", A), (1, "d", A), (0, "a", E), (1, "e", A), (0, "f", A)];
+        let batches = into_batches(messages.map(message).into_iter());
+        let resource = |message: &Message| message.request.keys.lock_key().to_owned();
+        let batches: Vec<Vec<_>> = batches.iter().map(|batch| batch.messages().map(resource).collect()).collect();
+        assert_eq!(batches, [vec!["a", "c", "f"], vec!["{}1:b", "{}1:d", "{}1:e"], vec!["a"]]);
     }
 }

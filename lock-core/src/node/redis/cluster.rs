@@ -1,32 +1,45 @@
 //! A Redis Cluster as a master: which of its servers has the slot of a shard is asked at every connect.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use redis::{AsyncConnectionConfig, ConnectionAddr, Value};
+use redis::{ConnectionAddr, Value};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::address::Address;
-use super::connect::{Connected, Server, settings};
+use super::connect::{Server, settings};
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// How long the seeds are given to answer. Less than connecting may take, for the owner of the slot is connected to afterwards.
 const TIMEOUT: Duration = Duration::from_millis(500);
+/// For how long answers are good for other shards.
+const FRESH: Duration = Duration::from_millis(100);
 /// For how long the others are heard when most of the seeds agree: one of them may be of another cluster.
 const OTHERS: Duration = Duration::from_millis(100);
 
-/// Some servers of a cluster, any of which knows where a slot is.
+/// Some servers of a cluster, any of which knows where a slot is. Clones share what was heard.
 #[derive(Clone)]
 pub(super) struct Seeds {
     pub(super) name: String,
-    seeds: Vec<(String, Server)>,
+    seeds: Arc<[(String, Server)]>,
+    /// What the seeds answered last, and when. Held locked while they are asked: many shards look for their servers at the same moment.
+    heard: Arc<Mutex<Option<Heard>>>,
 }
 
+/// A seed, and what it knows.
+type Answer = (String, Result<Known, NodeError>);
+
+/// When the seeds answered, and what.
+type Heard = (Instant, Vec<Answer>);
+
 /// What a seed knows.
+#[derive(Debug, PartialEq, Eq)]
 struct Known {
-    /// Host and port of the server that has the slot, if one has.
-    owner: Option<(String, u16)>,
+    /// The first and the last slot of each range, with host and port of the server that has it.
+    owners: Vec<(u16, u16, String, u16)>,
     /// The ids of the servers of the cluster that have slots, or would.
     servers: BTreeSet<String>,
 }
@@ -45,9 +58,9 @@ impl Seeds {
             }
             Ok((address.name.clone(), Server::new(address, url)?))
         });
-        let seeds: Vec<_> = seeds.collect::<Result<_, _>>()?;
+        let seeds: Arc<[_]> = seeds.collect::<Result<_, _>>()?;
         let name = format!("cluster:{}", seeds.first().map_or("", |(name, _)| name));
-        Ok(Self { name, seeds })
+        Ok(Self { name, seeds, heard: Arc::default() })
     }
 
     pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
@@ -57,83 +70,85 @@ impl Seeds {
     /// The same, with another login to all servers of the cluster.
     pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
         let seeds = self.seeds.iter().map(|(name, server)| (name.clone(), server.logging_in(credentials)));
-        Self { name: self.name.clone(), seeds: seeds.collect() }
-    }
-
-    /// Connects to the server that has a slot, by a configuration that is for one connection.
-    pub(super) async fn connect(&self, slot: u16, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
-        self.owner(slot).await?.connect(config).await
+        Self { name: self.name.clone(), seeds: seeds.collect(), heard: Arc::clone(&self.heard) }
     }
 
     /// The server that has a slot, as most of the seeds say, or all that answer.
     ///
     /// One that was cut off may name a former owner. If it is believed because no other one answers, that server may be one that was cut
     /// off with it.
-    async fn owner(&self, slot: u16) -> Result<Server, NodeError> {
-        let mut asked: FuturesUnordered<_> = self
-            .seeds
-            .iter()
-            .map(|(name, seed)| async move { (name, timeout(TIMEOUT, ask(seed, slot)).await) })
-            .collect();
-        let mut until = Instant::now() + TIMEOUT;
-        let (mut named, mut said): (Vec<(String, u16)>, Vec<String>) = Default::default();
-        let mut known: Vec<(&str, BTreeSet<String>)> = Vec::new();
-        while let Ok(Some((name, answer))) = timeout_at(until, asked.next()).await {
-            match answer.unwrap_or_else(|_| Err(NodeError::Unreachable { reason: "no answer".into() })) {
-                Ok(Known { owner, servers }) => {
-                    if let Some((other, _)) = known.iter().find(|(_, others)| others.is_disjoint(&servers)) {
-                        return Err(Refusal::OtherCluster { seed: name.clone(), other: (*other).to_owned() }.into());
-                    }
-                    known.push((name, servers));
-                    match owner {
-                        Some(owner) => named.push(owner),
-                        None => said.push(format!("{name} knows no server with slot {slot}")),
-                    }
-                }
-                Err(NodeError::Refused(refusal)) => return Err(name_seed(name, refusal)),
-                Err(error) => said.push(format!("{name}: {error}")),
+    pub(super) async fn owner(&self, slot: u16) -> Result<Server, NodeError> {
+        let mut heard = self.heard.lock().await;
+        let answers = match &*heard {
+            Some((at, answers)) if at.elapsed() < FRESH => answers,
+            _ => {
+                let answers = self.ask_all().await;
+                &heard.insert((Instant::now(), answers)).1
             }
-            if self.agreed(&named).is_some() {
+        };
+        let (host, port) = find(answers, self.seeds.len(), slot)?;
+        self.seeds[0].1.at(host, port)
+    }
+
+    /// Asks all seeds at once, for as long as they may say something else than most of them.
+    async fn ask_all(&self) -> Vec<Answer> {
+        let mut asked: FuturesUnordered<_> =
+            self.seeds.iter().map(|(name, seed)| async move { (name, timeout(TIMEOUT, ask(seed)).await) }).collect();
+        let (mut until, mut answers) = (Instant::now() + TIMEOUT, Vec::new());
+        while let Ok(Some((name, answer))) = timeout_at(until, asked.next()).await {
+            let no_answer = || Err(NodeError::Unreachable { reason: "no answer".into() });
+            answers.push((name.clone(), answer.unwrap_or_else(|_| no_answer())));
+            let last = answers.last().filter(|(_, answer)| answer.is_ok()).map(|(_, answer)| answer);
+            let agreeing = answers.iter().filter(|(_, answer)| Some(answer) == last).count();
+            if agreeing > self.seeds.len() / 2 {
                 until = until.min(Instant::now() + OTHERS);
             }
         }
-        let login = &self.seeds[0].1;
-        match self.agreed(&named).or_else(|| all_equal(&named)) {
-            Some((host, port)) => login.at(host, *port),
-            None => {
-                said.extend(named.iter().map(|(host, port)| format!("slot {slot} is on {host}:{port}")));
-                let reason = format!("the servers of the cluster do not say where its locks are: {}", said.join("; "));
-                Err(NodeError::Unreachable { reason })
+        answers
+    }
+}
+
+/// Host and port of the server that has a slot, by the answers of some of the seeds.
+fn find(answers: &[Answer], seeds: usize, slot: u16) -> Result<(&str, u16), NodeError> {
+    let (mut named, mut said): (Vec<(&str, u16)>, Vec<String>) = Default::default();
+    let mut known: Vec<(&str, &BTreeSet<String>)> = Vec::new();
+    for (seed, answer) in answers {
+        match answer {
+            Ok(Known { owners, servers }) => {
+                let is_apart = |others: &BTreeSet<String>| !others.is_empty() && others.is_disjoint(servers);
+                if let Some((other, _)) = known.iter().find(|(_, others)| !servers.is_empty() && is_apart(others)) {
+                    return Err(Refusal::OtherCluster { seed: seed.clone(), other: (*other).to_owned() }.into());
+                }
+                known.push((seed, servers));
+                match owners.iter().find(|(from, to, ..)| (*from..=*to).contains(&slot)) {
+                    Some((_, _, host, port)) => named.push((host, *port)),
+                    None => said.push(format!("{seed} knows no server with slot {slot}")),
+                }
             }
+            Err(NodeError::Refused(Refusal::NotCluster { .. })) => {
+                return Err(Refusal::NotCluster { server: seed.clone() }.into());
+            }
+            Err(error @ NodeError::Refused(_)) => return Err(error.clone()),
+            Err(error) => said.push(format!("{seed}: {error}")),
         }
     }
-
-    /// What most of the seeds name.
-    fn agreed<'a>(&self, named: &'a [(String, u16)]) -> Option<&'a (String, u16)> {
-        let votes = |owner: &(String, u16)| named.iter().filter(|other| *other == owner).count();
-        named.iter().find(|owner| votes(owner) > self.seeds.len() / 2)
+    let votes = |owner: &(&str, u16)| named.iter().filter(|other| *other == owner).count();
+    let agreed = named.iter().find(|owner| votes(owner) > seeds / 2);
+    // Of those that answer, all have to agree: one of them may be cut off with a server that another one has replaced.
+    if let Some(owner) = agreed.or_else(|| named.first().filter(|first| votes(first) == named.len())) {
+        return Ok(*owner);
     }
+    said.extend(named.iter().map(|(host, port)| format!("slot {slot} is on {host}:{port}")));
+    let reason = format!("the servers of the cluster do not say where its locks are: {}", said.join("; "));
+    Err(NodeError::Unreachable { reason })
 }
 
-fn all_equal(named: &[(String, u16)]) -> Option<&(String, u16)> {
-    named.first().filter(|first| named.iter().all(|other| other == *first))
-}
-
-/// A refusal that says which seed it is about.
-fn name_seed(seed: &str, refusal: Refusal) -> NodeError {
-    match refusal {
-        Refusal::NotCluster { .. } => Refusal::NotCluster { server: seed.to_owned() },
-        other => other,
-    }
-    .into()
-}
-
-/// What one seed knows of a slot.
-async fn ask(seed: &Server, slot: u16) -> Result<Known, NodeError> {
+/// What one seed knows.
+async fn ask(seed: &Server) -> Result<Known, NodeError> {
     let mut connection = seed.connect(settings()).await?;
     let slots: Result<Vec<Value>, _> = connection.query(redis::cmd("CLUSTER").arg("SLOTS")).await;
     match slots {
-        Ok(ranges) => read(seed, ranges, slot).ok_or_else(|| NodeError::Protocol { reply: "CLUSTER SLOTS".into() }),
+        Ok(ranges) => read(seed, ranges).ok_or_else(|| NodeError::Protocol { reply: "CLUSTER SLOTS".into() }),
         Err(NodeError::Rejected { detail, .. }) if detail.contains("cluster support disabled") => {
             Err(Refusal::NotCluster { server: String::new() }.into())
         }
@@ -142,8 +157,8 @@ async fn ask(seed: &Server, slot: u16) -> Result<Known, NodeError> {
 }
 
 /// Reads ranges of slots, each with its servers, the owner first: its host, its port, its id.
-fn read(seed: &Server, ranges: Vec<Value>, slot: u16) -> Option<Known> {
-    let (mut owner, mut servers) = (None, BTreeSet::new());
+fn read(seed: &Server, ranges: Vec<Value>) -> Option<Known> {
+    let (mut owners, mut servers) = (Vec::new(), BTreeSet::new());
     for range in ranges {
         let Value::Array(words) = range else { return None };
         let mut words = words.into_iter();
@@ -155,14 +170,15 @@ fn read(seed: &Server, ranges: Vec<Value>, slot: u16) -> Option<Known> {
             let host: Option<String> = redis::from_redis_value(server.next()?).ok()?;
             let port: u16 = redis::from_redis_value(server.next()?).ok()?;
             servers.extend(server.next().and_then(|id| redis::from_redis_value::<String>(id).ok()));
-            if place == 0 && (from..=to).contains(&slot) {
+            if place == 0 {
                 // Without a host, it is that of the server which was asked.
                 let host = host.filter(|host| !matches!(host.as_str(), "" | "?"));
-                owner = Some((host.or_else(|| seed.host())?, port));
+                owners.push((from, to, host.or_else(|| seed.host())?, port));
             }
         }
     }
-    Some(Known { owner, servers })
+    owners.sort_unstable();
+    Some(Known { owners, servers })
 }
 
 /// A URL for each of the hosts of one.
@@ -208,19 +224,47 @@ mod tests {
         let range = |from, to, servers: Vec<Value>| {
             Value::Array([Value::Int(from), Value::Int(to)].into_iter().chain(servers).collect())
         };
-        let ranges = || {
-            vec![
-                range(0, 99, vec![server(text("h1"), 1, "a"), server(text("h9"), 9, "d")]),
-                range(100, 16383, vec![server(Value::Nil, 2, "b")]),
-            ]
-        };
+        let ranges = vec![
+            range(100, 16383, vec![server(Value::Nil, 2, "b")]),
+            range(0, 99, vec![server(text("h1"), 1, "a"), server(text("h9"), 9, "d")]),
+        ];
         let seed = &Seeds::new("redis://seed:7000").unwrap_or_else(|error| panic!("{error}")).seeds[0].1;
-        let owner = |slot| read(seed, ranges(), slot).and_then(|known| known.owner);
-        assert_eq!(owner(99), Some(("h1".into(), 1)));
-        assert_eq!(owner(100), Some(("seed".into(), 2)));
-        let known = read(seed, ranges(), 99).map(|known| known.servers.len());
-        assert_eq!(known, Some(3));
-        assert_eq!(read(seed, vec![text("x")], 1).map(|known| known.servers.len()), None);
+        let known = read(seed, ranges).unwrap();
+        assert_eq!(known.owners, [(0, 99, "h1".into(), 1), (100, 16383, "seed".into(), 2)]);
+        assert_eq!(known.servers, ["a", "b", "d"].map(String::from).into());
+        assert_eq!(read(seed, vec![text("x")]), None);
+    }
+
+    fn knows(owner: &str, servers: &[&str]) -> Result<Known, NodeError> {
+        let servers = servers.iter().map(ToString::to_string).collect();
+        Ok(Known { owners: vec![(0, 99, owner.to_owned(), 1)], servers })
+    }
+
+    fn found<const N: usize>(answers: [Result<Known, NodeError>; N]) -> Result<String, NodeError> {
+        let answers: Vec<Answer> =
+            answers.into_iter().zip(["s1", "s2", "s3"]).map(|(a, s)| (s.to_owned(), a)).collect();
+        find(&answers, N, 7).map(|(host, _)| host.to_owned())
+    }
+
+    #[test]
+    fn most_of_the_seeds_decide_or_all_that_answer() {
+        let (dead, all) = (|| Err(NodeError::TimedOut), &["a", "b"]);
+        assert_eq!(found([knows("old", all), knows("new", all), knows("new", all)]), Ok("new".into()));
+        assert_eq!(found([dead(), dead(), knows("only", all)]), Ok("only".into()));
+        let split = found([knows("old", all), dead(), knows("new", all)]).unwrap_err().to_string();
+        assert!(split.contains("old:1") && split.contains("new:1") && split.contains("s2: no reply"), "{split}");
+        let nobody = find(&[("s1".to_owned(), knows("h", all))], 1, 100).unwrap_err().to_string();
+        assert!(nobody.contains("s1 knows no server with slot 100"), "{nobody}");
+    }
+
+    #[test]
+    fn seeds_of_different_clusters_and_servers_that_are_in_none_are_refused() {
+        let refused = found([knows("h1", &["a", "b"]), knows("h1", &["c"])]);
+        assert_eq!(refused, Err(Refusal::OtherCluster { seed: "s2".into(), other: "s1".into() }.into()));
+        assert_eq!(found([knows("h1", &["a", "b"]), knows("h1", &["b", "c"])]), Ok("h1".into()), "one was replaced");
+        assert_eq!(found([knows("h1", &["a"]), knows("h1", &[])]), Ok("h1".into()), "it knows nobody yet");
+        let plain = found([knows("h1", &["a"]), Err(Refusal::NotCluster { server: String::new() }.into())]);
+        assert_eq!(plain, Err(Refusal::NotCluster { server: "s2".into() }.into()));
     }
 
     fn text(text: &str) -> Value {

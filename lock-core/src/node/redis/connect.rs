@@ -95,6 +95,11 @@ impl Server {
         Ok(Self { info, tls: Some(tls) })
     }
 
+    /// Host and port, as people write them.
+    pub(super) fn address(&self) -> String {
+        self.info.addr().to_string()
+    }
+
     /// Its host, if it is at one.
     pub(super) fn host(&self) -> Option<String> {
         match self.info.addr() {

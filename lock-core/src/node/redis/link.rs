@@ -7,6 +7,7 @@ use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
+use tokio_util::sync::CancellationToken;
 
 use super::connect::{CONNECT_TIMEOUT, Connected};
 use super::declared::DeclaresAll;
@@ -32,7 +33,8 @@ use crate::task::Task;
 
 pub(super) type Link = link::Link<Session>;
 
-/// A connection that carries requests, and what the server says unasked.
+/// A connection that carries requests, and what the server says unasked. The shards of a node that lead to the same server share it, each
+/// by a link of its own.
 pub(super) struct Session {
     connection: MultiplexedConnection,
     pushes: Pushes,
@@ -41,6 +43,8 @@ pub(super) struct Session {
     tolerates_eviction: bool,
     declares_all: DeclaresAll,
     warnings: Arc<Warnings>,
+    submissions: Submissions,
+    worker: Task,
 }
 
 /// Starts to use a connection, over which `pushes` arrive, and prepares it.
@@ -49,7 +53,7 @@ pub(super) async fn open(
     pushes: Pushes,
     settings: &Settings,
     warnings: &Arc<Warnings>,
-) -> Result<Link, NodeError> {
+) -> Result<Arc<Session>, NodeError> {
     let Connected { mut connection, driver } = connected;
     let (submissions, receiver) = Submissions::channel();
     let declares_all = DeclaresAll::default();
@@ -59,16 +63,23 @@ pub(super) async fn open(
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run()));
     let tells_loss = prepare(&mut connection, pushes.must_arrive()).await?;
     warnings.note_tells_loss(&tells_loss);
-    let gone = pushes.gone().clone();
-    let session = Session {
+    Ok(Arc::new(Session {
         connection,
         pushes,
         tells_loss: tells_loss.is_ok(),
         tolerates_eviction: settings.tolerates_eviction,
         declares_all,
         warnings: Arc::clone(warnings),
-    };
-    Ok(Link::new(Arc::new(session), submissions, worker, gone))
+        submissions,
+        worker,
+    }))
+}
+
+/// A link over a connection, which others may have links over.
+pub(super) fn link_over(session: Arc<Session>) -> Link {
+    let (submissions, worker) = (session.submissions.clone(), session.worker.clone());
+    let gone = session.gone().clone();
+    Link::new(session, submissions, worker, gone)
 }
 
 /// Loads the script, so that requests can refer to it by its hash; and if messages arrive over the connection, has the server say over
@@ -94,6 +105,11 @@ async fn prepare(
 }
 
 impl Session {
+    /// Cancelled when the connection must not be used any more.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        self.pushes.gone()
+    }
+
     /// The record for the new id of the data, if all of it was kept since the last inspection.
     fn kept(&self, seen: &Inspection, before: Option<&str>) -> Option<RecordWrite> {
         let before = before.filter(|_| self.tells_loss)?;

@@ -15,6 +15,7 @@ mod classify;
 mod cluster;
 mod codec;
 mod connect;
+mod connections;
 mod declared;
 mod evict;
 mod factory;

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::classify::factory_error;
 use super::cluster::Seeds;
 use super::connect::{CONNECT_TIMEOUT, Connected, Server};
-use super::link::{Link, Session, open};
+use super::connections::Connections;
+use super::link::{Link, Session, link_over, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::sentinel::Sentinels;
@@ -105,15 +106,21 @@ type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<RedisResult<Multiplex
 struct Shared {
     name: String,
     source: Source,
+    /// Shared with those for other shards.
+    connections: Arc<Connections>,
     link: PresentLink<Session>,
     warnings: Arc<Warnings>,
 }
 
 impl RedisNode {
     pub(super) fn new(name: String, source: Source) -> Self {
+        Self::with(name, source, Arc::default(), Settings::default())
+    }
+
+    fn with(name: String, source: Source, connections: Arc<Connections>, settings: Settings) -> Self {
         let warnings = Arc::new(Warnings::new(name.clone()));
-        let shared = Shared { name, source, link: PresentLink::default(), warnings };
-        Self { shared: Arc::new(shared), settings: Settings::default() }
+        let shared = Shared { name, source, connections, link: PresentLink::default(), warnings };
+        Self { shared: Arc::new(shared), settings }
     }
 
     /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
@@ -237,13 +244,20 @@ impl Source {
         }
     }
 
-    /// Connects to the server, or the one that has a slot.
-    async fn connect(&self, slot: Option<u16>, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+    /// The server that has a slot, if this is a cluster.
+    async fn owner(&self, slot: Option<u16>) -> Result<Option<Server>, NodeError> {
         match self {
-            Self::Cluster(seeds) => seeds.connect(slot.unwrap_or_default(), config).await,
-            Self::Server(server) => server.connect(config).await,
-            Self::Sentinels(sentinels) => sentinels.connect(config).await,
-            Self::Factory(factory) => {
+            Self::Cluster(seeds) => seeds.owner(slot.unwrap_or_default()).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    async fn connect(&self, owner: Option<&Server>, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
+        match (self, owner) {
+            (Self::Server(server), _) | (_, Some(server)) => server.connect(config).await,
+            (Self::Sentinels(sentinels), _) => sentinels.connect(config).await,
+            (Self::Cluster(seeds), None) => seeds.owner(0).await?.connect(config).await,
+            (Self::Factory(factory), _) => {
                 let mut connection = factory(config).await.map_err(|error| factory_error(&error))?;
                 // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
                 connection.set_response_timeout(NEVER);
@@ -260,19 +274,25 @@ impl Source {
 }
 
 impl Shared {
-    /// The present connection if it is not lost, otherwise a new one.
+    /// The present link if its connection is not lost, otherwise a new one: over the connection of another shard that leads to the same
+    /// server, if there is one.
     async fn open(&self, slot: Option<u16>, settings: &Settings) -> Result<Link, NodeError> {
         let opening = async {
             let source = match &settings.credentials {
                 Some(provider) => &self.source.logging_in(&provider.ask().await?),
                 None => &self.source,
             };
-            let (pushes, config) = Pushes::new(CancellationToken::new());
-            let connecting = source.connect(slot, config);
-            let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
-            let connected = timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| no_answer())?;
-            let connected = connected.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
-            open(connected, pushes, settings, &self.warnings).await
+            let of_provider = |error| of_provider(settings.credentials.as_ref(), error);
+            let owner = source.owner(slot).await.map_err(of_provider)?;
+            let address = owner.as_ref().map(Server::address).unwrap_or_default();
+            let opening = async {
+                let (pushes, config) = Pushes::new(CancellationToken::new());
+                let connecting = source.connect(owner.as_ref(), config);
+                let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
+                let connected = timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| no_answer())?;
+                open(connected.map_err(of_provider)?, pushes, settings, &self.warnings).await
+            };
+            self.connections.get_or_open(&address, opening).await.map(link_over)
         };
         self.link.get_or_open(opening).await
     }
@@ -292,7 +312,8 @@ impl LockNode for RedisNode {
             // Another server may have taken its place: the next inspection asks where it is.
             match &inspection {
                 Err(NodeError::Refused(_)) if is_elected => link.close(),
-                Err(NodeError::Rejected { code, .. }) if is_elected && is_elsewhere(code) => link.close(),
+                // The connection is as good as before for the shards that are still there.
+                Err(NodeError::Rejected { code, .. }) if is_elected && is_elsewhere(code) => node.link.forget(),
                 _ => {}
             }
             let found = inspection?;
@@ -312,8 +333,9 @@ impl LockNode for RedisNode {
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        let node = Self::new(format!("{}#{shard}", self.shared.name), self.shared.source.clone());
-        Some(Arc::new(Self { settings: self.settings.clone(), ..node }))
+        let Shared { name, source, connections, .. } = &*self.shared;
+        let name = format!("{name}#{shard}");
+        Some(Arc::new(Self::with(name, source.clone(), Arc::clone(connections), self.settings.clone())))
     }
 
     fn disconnect(&self) {

@@ -184,3 +184,27 @@ async fn with_three_clusters_a_failover_in_one_stops_nothing() {
     assert!(held.is_valid());
     all_nodes_vote(&locks).await;
 }
+
+// promise: no-leaks
+#[tokio::test]
+async fn a_manager_has_one_connection_to_each_server_however_many_shards_there_are() {
+    let cluster = SlotCluster::start(3, 0).await;
+    let [ours, theirs] = [over(&cluster, 64).connect().await.unwrap(), over(&cluster, 64).connect().await.unwrap()];
+    let mut held = Vec::new();
+    for name in names(200) {
+        held.push(ours.lock(&name).acquire().await.unwrap());
+    }
+    // They listen, too.
+    let waiting: Vec<_> =
+        names(200).into_iter().map(|name| tokio::spawn(theirs.lock(name).wait(TTL * 4).acquire())).collect();
+    eventually_async("all wait", async || theirs.waiting().len() == 200).await;
+    eventually_async("there are two for each server, and the one that asks", async || {
+        let clients = cluster.query_all::<String>("CLIENT LIST").await;
+        clients.iter().all(|clients| clients.lines().count() == 3)
+    })
+    .await;
+    drop(held);
+    for waiting in waiting {
+        drop(waiting.await.unwrap().unwrap());
+    }
+}

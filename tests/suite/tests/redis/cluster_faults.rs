@@ -157,6 +157,8 @@ async fn those_who_wait_while_a_slot_moves_get_the_lock_in_the_end() {
     let slot = cluster.slot("{lock:#0}").await;
     let owner = cluster.owner(slot).await.unwrap();
     for kind in Kind::ALL {
+        // The quarantine after the last move is over.
+        all_nodes_vote(&ours).await;
         let held = kind.acquire(&ours, "r").await.unwrap();
         let waiting = tokio::spawn({
             let theirs = theirs.clone();

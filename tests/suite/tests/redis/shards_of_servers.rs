@@ -49,3 +49,16 @@ async fn a_client_with_another_number_of_shards_is_refused_by_servers() {
     }
     assert_eq!(cluster.keys("lock:*{node}").await.len(), 4, "nothing was formed");
 }
+
+#[tokio::test]
+async fn all_shards_share_the_connection_to_a_server() {
+    let cluster = RedisCluster::start(1).await;
+    let locks = cluster.builder().shards(16).connect().await.unwrap();
+    for number in 0..100 {
+        drop(locks.lock(format!("stock:{number}")).acquire().await.unwrap());
+    }
+    eventually_async("there is one, and the one that asks", async || {
+        cluster.servers[0].query::<String>("CLIENT LIST").await.lines().count() == 2
+    })
+    .await;
+}
