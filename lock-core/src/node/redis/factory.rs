@@ -1,7 +1,6 @@
 //! How a node is created: from the URL of a server, from its sentinels, or from a factory of connections.
 
 use std::future::Future;
-#[cfg(feature = "tls")]
 use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
