@@ -163,6 +163,7 @@ impl State {
         }
     }
 
+    #[cfg(feature = "redis")]
     pub(super) fn nodes(&self) -> usize {
         self.slots.len()
     }
