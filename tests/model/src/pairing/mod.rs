@@ -24,6 +24,8 @@
 //! - A dead holder's key stays. One process dies, while it waits or tries.
 //! - States that differ only in the names of nodes are explored once.
 
+#![allow(clippy::cast_possible_truncation, reason = "there are few slots and waiters")]
+
 mod model;
 mod node;
 mod setting;

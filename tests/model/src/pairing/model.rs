@@ -44,12 +44,9 @@ impl Model for PairingModel {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let is_idle = |state: &PairingState| state.has_idle_slot() && state.is_quiet();
         vec![
-            Property::<Self>::always(NO_SLOT_WAITS_FOR_A_TIMER, move |_, state| {
-                state.somebody_died() || !is_idle(state)
-            }),
-            Property::<Self>::always(TAKEN_AFTER_TIMERS, move |_, state| state.rounds < MAX_ROUNDS || !is_idle(state)),
+            Property::<Self>::always(NO_SLOT_WAITS_FOR_A_TIMER, |_, state| state.somebody_died() || !state.is_idle()),
+            Property::<Self>::always(TAKEN_AFTER_TIMERS, |_, state| state.rounds < MAX_ROUNDS || !state.is_idle()),
             Property::<Self>::always(ONE_HOLDER_OF_A_SLOT, |_, state| !state.shared),
         ]
     }

@@ -96,6 +96,11 @@ impl PairingState {
         self.waiters.iter().any(|waiter| waiter.phase == Phase::Waiting) && (0..SLOTS).any(is_free)
     }
 
+    /// Whether a slot is free that somebody waits for, and nobody takes it before a timer fires.
+    pub(super) fn is_idle(&self) -> bool {
+        self.has_idle_slot() && self.is_quiet()
+    }
+
     pub(super) fn somebody_died(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.phase == Phase::Dead)
     }

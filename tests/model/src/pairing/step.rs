@@ -90,7 +90,7 @@ impl PairingState {
                 steps.push(PairingAction::Die { waiter });
             }
         }
-        if self.has_idle_slot() && self.rounds < MAX_ROUNDS && self.is_quiet() {
+        if self.rounds < MAX_ROUNDS && self.is_idle() {
             let slots = (0..1 << WAITERS).map(|choice| std::array::from_fn(|waiter| choice >> waiter & 1));
             steps.extend(slots.map(|slots| PairingAction::Timers { slots }));
         }
