@@ -187,7 +187,8 @@ async fn when_dead_waiters_seem_to_listen_a_free_lock_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "long: bash tests/run.sh --long"]
 async fn when_masters_that_forgot_vote_at_once_two_valid_holders_are_found() {
-    for seed in 1..=3 {
+    // The damage has to hit a master of a narrow majority while the lock is held: one seed of a few shows it.
+    for seed in 1..=8 {
         let (report, _) = membership_chaos(seed, 15, Some(Broken::NoQuarantine)).await;
         if report.violations.iter().any(|violation| violation.contains("two valid holders")) {
             return;
