@@ -76,7 +76,6 @@ fn check_pairing(setting: PairingSetting, at_least: usize) {
 #[test]
 fn a_slot_that_a_majority_has_free_is_taken_although_the_nodes_do_not_agree() {
     check_pairing(PairingSetting::new(PairingStart::Stuck), 4_000);
-    check_pairing(PairingSetting::new(PairingStart::BareAndStuck), 500_000);
 }
 
 // promise: permits

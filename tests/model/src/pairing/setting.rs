@@ -47,7 +47,7 @@ impl PairingSetting {
     #[must_use]
     pub fn long() -> Vec<Self> {
         let dying = |start| Self { dies: true, ..Self::new(start) };
-        let starts = [PairingStart::Everywhere, PairingStart::Bare];
+        let starts = [PairingStart::BareAndStuck, PairingStart::Everywhere, PairingStart::Bare];
         starts.map(Self::new).into_iter().chain([dying(PairingStart::Stuck)]).collect()
     }
 }

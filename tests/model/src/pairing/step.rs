@@ -140,9 +140,9 @@ impl PairingState {
                 for node in 0..NODES {
                     state.at_node(node, |node, tell| node.pass(|waiter| phases[waiter] == Phase::Dead, tell));
                 }
-                for waiter in 0..WAITERS {
+                for (waiter, fallback) in slots.into_iter().enumerate() {
                     if state.waiters[waiter].phase == Phase::Waiting {
-                        let slot = state.waiters[waiter].best_slot().unwrap_or(slots[waiter]);
+                        let slot = state.waiters[waiter].best_slot().unwrap_or(fallback);
                         state.begin_attempt(waiter, slot);
                     }
                 }

@@ -54,7 +54,7 @@ impl Flaw {
             Self::JoinsWithoutFloor => &[NONE_ALONE, NO_CLOCK, ("local floor = tonumber(ARGV[4])", "local floor")],
             Self::IgnoresReleases => &[NONE_ALONE, ("if count > 0 then call('DEL', unpack(deleted)) end", "")],
             Self::RepeatsFences => &[NONE_ALONE, ("if token - fence < tokens then", "token, last = 1, '1' if false then")],
-            Self::ForgetsFences => &[NONE_ALONE, ("record[1 + acquire] or '0'", "holder and record[1 + acquire] or '0'")],
+            Self::ForgetsFences => &[NONE_ALONE, ("record[2 + acquire] or '0'", "holder and record[2 + acquire] or '0'")],
             Self::ForgetsOtherReaders => &[("if left < 0 then", "if true then")],
             Self::ReservesForSeconds => {
                 &[NONE_ALONE, (" - call('PTTL', key(lock_key, 'reserved'))", " * 0")]
