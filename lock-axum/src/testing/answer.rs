@@ -1,9 +1,11 @@
 use std::any::Any;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::response::Response;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 
 /// How much of a body is read.
@@ -20,6 +22,12 @@ enum Kind {
         headers: HeaderMap,
         body: Bytes,
     },
+    /// The body broke off, and why.
+    BrokenOff {
+        status: StatusCode,
+        headers: HeaderMap,
+        error: String,
+    },
     /// The output of a task.
     Output(String),
     HungUp,
@@ -31,17 +39,17 @@ impl Answer {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match &self.0 {
-            Kind::Response { status, .. } => *status,
+            Kind::Response { status, .. } | Kind::BrokenOff { status, .. } => *status,
             Kind::Output(_) => StatusCode::OK,
             Kind::HungUp => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
             Kind::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    /// Whether the status is 2xx: the client believes that it was done.
+    /// Whether the status is 2xx, and the body came to its end: the client believes that it was done.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.status().is_success()
+        self.status().is_success() && !matches!(self.0, Kind::BrokenOff { .. })
     }
 
     /// Whether the trial hung up, so that the client knows nothing.
@@ -54,26 +62,30 @@ impl Answer {
     #[must_use]
     pub fn headers(&self) -> Option<&HeaderMap> {
         match &self.0 {
-            Kind::Response { headers, .. } => Some(headers),
+            Kind::Response { headers, .. } | Kind::BrokenOff { headers, .. } => Some(headers),
             _ => None,
         }
     }
 
-    /// The body of the response, up to 2 MiB; the output of a task, as `{:?}` writes it; or what a panic said.
+    /// The body of the response, of which 2 MiB are read; the output of a task, as `{:?}` writes it; or what a panic said. Empty if the body
+    /// broke off.
     #[must_use]
     pub fn text(&self) -> String {
         match &self.0 {
             Kind::Response { body, .. } => String::from_utf8_lossy(body).into_owned(),
             Kind::Output(text) | Kind::Panicked(text) => text.clone(),
-            Kind::HungUp => String::new(),
+            Kind::HungUp | Kind::BrokenOff { .. } => String::new(),
         }
     }
 
     /// Reads the body, as a client does: the request has not ended before.
     pub(super) async fn read(response: Response) -> Self {
-        let (parts, body): (_, Body) = response.into_parts();
-        let body = axum::body::to_bytes(body, BODY_LIMIT).await.unwrap_or_default();
-        Self(Kind::Response { status: parts.status, headers: parts.headers, body })
+        let (parts, body) = response.into_parts();
+        let (status, headers) = (parts.status, parts.headers);
+        Self(match read(body).await {
+            Ok(body) => Kind::Response { status, headers, body },
+            Err(error) => Kind::BrokenOff { status, headers, error: error.to_string() },
+        })
     }
 
     pub(super) fn output(output: &impl fmt::Debug) -> Self {
@@ -93,11 +105,26 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Kind::Response { status, .. } => write!(f, "{}", status.as_u16()),
+            Kind::BrokenOff { status, error, .. } => write!(f, "{}, and the body broke off: {error}", status.as_u16()),
             Kind::Output(text) => f.write_str(text),
             Kind::HungUp => f.write_str("hung up"),
             Kind::Panicked(message) => write!(f, "panicked: {message}"),
         }
     }
+}
+
+/// The beginning of a body.
+async fn read(mut body: Body) -> Result<Bytes, axum::Error> {
+    let mut read = BytesMut::new();
+    while read.len() < BODY_LIMIT
+        && let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+    {
+        if let Ok(data) = frame?.into_data() {
+            read.extend_from_slice(&data);
+        }
+    }
+    read.truncate(BODY_LIMIT);
+    Ok(read.freeze())
 }
 
 /// What a panic said.

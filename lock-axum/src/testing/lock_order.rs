@@ -8,7 +8,7 @@ use lock_core::observer::{AcquireBegan, LockObserver, OTHER};
 /// orders wait for each other until their `wait` is over.
 ///
 /// An observer of managers, which does nothing in release builds. It sees locks that are taken inside the *scope* of another one: in a guarded
-/// handler or function, and in [`run`](lock_core::LockRequest::run). Templates are those of macro and layer, or of
+/// handler or function, and in [`run`](lock_core::LockRequest::run); of several scopes around it, the innermost. It keeps 4,096 pairs. Templates are those of macro and layer, or of
 /// [`LockRequest::template`](lock_core::LockRequest::template). The warning is the event `lock.order` (level warn), with both places in the code.
 /// The managers of a [`Trial`](super::Trial) have it.
 ///
@@ -46,7 +46,10 @@ pub struct Reversed {
     pub second: String,
 }
 
-/// Pairs of templates, the outer one first, and where they were nested first. As many as the program has nestings of templates.
+/// How many pairs are kept. A program has fewer, unless names that are made at run time are its templates.
+const MOST: usize = 4096;
+
+/// Pairs of templates, the outer one first, and where they were nested first.
 static SEEN: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
 
 impl LockOrder {
@@ -74,13 +77,18 @@ impl LockObserver for LockOrder {
             return;
         }
         let pair = (outer.to_owned(), inner.to_owned());
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.contains_key(&pair) {
+        let is_known = |seen: &BTreeMap<_, _>| seen.contains_key(&pair) || seen.len() >= MOST;
+        if is_known(&SEEN.lock().unwrap_or_else(PoisonError::into_inner)) {
             return;
         }
+        // It takes milliseconds, in which the other threads go on.
         let place = place();
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_known(&seen) {
+            return;
+        }
         let reversed = seen.get(&(pair.1.clone(), pair.0.clone())).cloned();
-        seen.insert(pair, place.clone());
+        seen.insert(pair.clone(), place.clone());
         drop(seen);
         if let Some(other_place) = reversed {
             lock_core::log_event!(warn: "lock.order", outer, inner, place, other_place,

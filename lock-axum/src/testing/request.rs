@@ -72,9 +72,19 @@ impl Request {
 
     fn end(&mut self, answer: Answer) {
         self.answer = Some(answer);
-        // A destructor that panics ends the request, and not the trial.
+        self.end_work();
+    }
+
+    /// A destructor that panics ends the request, and not the trial.
+    fn end_work(&mut self) {
         let work = self.work.take();
         _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.end_work();
     }
 }
 

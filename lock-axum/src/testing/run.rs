@@ -24,8 +24,13 @@ use super::trial::Trial;
 const WAITING_LOOKS: u32 = 2;
 /// After how many looks all requests that wait for locks count as waiting for each other: 250 ms.
 const CIRCLE_LOOKS: u32 = 50;
-/// How long tasks that a request left behind are waited for when their number does not change.
-const LEFT_BEHIND: Duration = Duration::from_millis(100);
+/// How many steps in a row one request makes before the next has its turn, if it is ready, too: one may try again without end until the other
+/// has done something.
+const STEPS_IN_A_ROW: u32 = 100;
+/// How long tasks that were left behind are waited for in the first runs, if none of them ends: only then are those of the state known.
+const LEFT_BEHIND: Duration = Duration::from_millis(500);
+/// So many looks pass for work on blocking threads, which nobody counts, after its request was dropped: 20 ms.
+const BLOCKING_LOOKS: u32 = 4;
 
 /// What is to be tried.
 #[derive(Clone, Copy)]
@@ -81,6 +86,13 @@ struct Run<'r> {
     told: Told,
 }
 
+/// What is known when the requests have ended.
+struct Carried {
+    was_held: bool,
+    second_was_held: bool,
+    applies: bool,
+}
+
 impl<S: Clone + Send + 'static> Runner<'_, S> {
     /// Carries out a plan.
     pub(super) async fn run(&mut self, plan: Plan) -> Result<Ran, Problem> {
@@ -105,25 +117,33 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let masters = Masters::new();
         let mut requests = Vec::new();
         for (index, work) in self.trial.work.iter().enumerate() {
+            let own = catch_unwind(AssertUnwindSafe(|| state.clone()));
+            let own = own.map_err(|panic| Problem::StatePanicked(panic_message(&*panic)))?;
             let masters = if plan.question == Some(Question::Unlocked) { &Masters::new() } else { &masters };
             let frozen = plan.question == Some(Question::Frozen) && index == plan.first;
             let instance = masters.instance(frozen).await.map_err(|error| Problem::NoLocks(error.to_string()))?;
-            requests.push(Request::new(
-                work.begin(self.trial.service.as_ref(), instance.locks.clone(), state.clone()),
-                instance,
-            ));
+            requests.push(Request::new(work.begin(self.trial.service.as_ref(), instance.locks.clone(), own), instance));
         }
         let told = Told::new(self.trial.work.iter().map(|work| work.label.clone()).collect());
         // The time to prepare the state and the masters is not the requests'.
         let deadline = Instant::now() + self.trial.max_time;
         let (clock, recorder) = (self.clock, &self.recorder);
-        let mut run = Run { requests, deadline, clock, recorder, tasks: alive_tasks(), told };
-        let (was_held, second_was_held, applies) = run.carry_out(plan, &masters).await?;
-        let Run { requests, told, .. } = run;
-        let managers = requests.iter().map(|request| request.instance.locks.clone()).collect();
-        self.settle(managers, tasks, plan.question.is_none()).await;
+        let tasks_before = alive_tasks() + self.tasks_of_state;
+        let mut run = Run { requests, deadline, clock, recorder, tasks: tasks_before, told };
+        let carried = run.carry_out(plan, &masters).await;
+        let Run { mut requests, told, .. } = run;
+        let managers: Vec<_> = requests.iter().map(|request| request.instance.locks.clone()).collect();
+        let Carried { was_held, second_was_held, applies } = match carried {
+            Ok(carried) => carried,
+            Err(problem) => {
+                drop(requests);
+                shut_down(&managers).await;
+                return Err(problem);
+            }
+        };
+        self.settle(managers, tasks, plan.question).await;
         let mut facts = told.facts(&requests, plan);
-        let answers = requests.into_iter().filter_map(|request| request.answer).collect();
+        let answers = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
         let check = if applies { self.check(state, answers, &mut facts).await? } else { true };
         Ok(Ran { was_held, second_was_held, applies, check, facts })
     }
@@ -139,19 +159,25 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
     }
 
     /// Waits for what the requests left behind: handlers that finish without their client, releases, and tasks that they spawned.
-    async fn settle(&mut self, managers: Vec<LockManager>, tasks: usize, is_first: bool) {
+    async fn settle(&mut self, managers: Vec<LockManager>, tasks: usize, question: Option<Question>) {
         let until = Instant::now() + self.trial.max_time;
         let of_state = tasks + self.tasks_of_state;
         let held = || managers.iter().any(|locks| !locks.held().is_empty());
+        let mut looks = 0;
         // A frozen holder that never ends keeps its lock: it has been reported.
         while held() && Instant::now() < until {
-            self.clock.pass(0).await;
+            self.clock.pass(looks).await;
+            looks += 1;
         }
-        for locks in &managers {
-            locks.shutdown(Duration::ZERO).await;
+        shut_down(&managers).await;
+        if matches!(question, Some(Question::HangUp | Question::Lost)) {
+            for looks in 0..BLOCKING_LOOKS {
+                self.clock.pass(looks).await;
+            }
         }
         // Those of connections that the state opened are only known after the first run.
-        let patience = if is_first { 5 * LEFT_BEHIND } else { LEFT_BEHIND };
+        let is_first = question.is_none();
+        let patience = if is_first { LEFT_BEHIND } else { self.trial.max_time };
         tasks_end(self.clock, of_state, patience, until).await;
         if is_first {
             self.tasks_of_state = self.tasks_of_state.max(alive_tasks().saturating_sub(tasks));
@@ -160,8 +186,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
 }
 
 impl Run<'_> {
-    /// Returns whether the first request was held, whether the second was, and whether the question applied.
-    async fn carry_out(&mut self, plan: Plan, masters: &Masters) -> Result<(bool, bool, bool), Problem> {
+    async fn carry_out(&mut self, plan: Plan, masters: &Masters) -> Result<Carried, Problem> {
         let Plan { question, first, at, second } = plan;
         let stop = self.poll(&[first], Some(at), false).await?;
         if stop == Stop::Ended {
@@ -170,8 +195,8 @@ impl Run<'_> {
                 self.tasks_end().await;
             }
             let applies = question.is_none_or(Question::is_about_interleaving);
-            let others = applies && self.others(plan).await?;
-            return Ok((false, others, applies));
+            let second_was_held = applies && self.others(plan).await?;
+            return Ok(Carried { was_held: false, second_was_held, applies });
         }
         let request = &mut self.requests[first];
         let holds = request.instance.holds();
@@ -182,7 +207,7 @@ impl Run<'_> {
         self.told.held(first, request, question);
         if !applies {
             request.hang_up(self.recorder);
-            return Ok((true, false, false));
+            return Ok(Carried { was_held: true, second_was_held: false, applies });
         }
         match question {
             Some(Question::HangUp) => request.hang_up(self.recorder),
@@ -208,7 +233,7 @@ impl Run<'_> {
         for index in order {
             self.told.went_on(index, &self.requests[index]);
         }
-        Ok((true, second_was_held, true))
+        Ok(Carried { was_held: true, second_was_held, applies })
     }
 
     /// The other requests run to their ends, one after another, or until they wait. Returns whether the second was held at its step.
@@ -239,8 +264,10 @@ impl Run<'_> {
     }
 
     /// Polls some requests, the earlier ones first, until all have ended; or until the first of them is at a step; or, if they may give way,
-    /// until all of them wait.
+    /// until all of them wait, or a quarter of the time that is left has passed: one that tries again and again waits, too.
     async fn poll(&mut self, who: &[usize], hold_at: Option<usize>, may_give_way: bool) -> Result<Stop, Problem> {
+        let gives_way = Instant::now() + self.deadline.saturating_duration_since(Instant::now()) / 4;
+        let mut turns = Turns::default();
         let mut looks = 0;
         loop {
             if who.iter().all(|index| !self.requests[*index].is_running()) {
@@ -254,13 +281,14 @@ impl Run<'_> {
             }
             let (requests, recorder) = (&mut self.requests, self.recorder);
             let step = poll_fn(|cx| {
-                let stepped = who.iter().any(|index| requests[*index].poll_step(cx, recorder));
-                if stepped { Poll::Ready(()) } else { Poll::Pending }
+                let stepped = turns.order(who.len()).find(|turn| requests[who[*turn]].poll_step(cx, recorder));
+                stepped.map_or(Poll::Pending, Poll::Ready)
             });
             tokio::select! {
                 biased;
-                () = step => {
+                turn = step => {
                     looks = 0;
+                    turns.stepped(turn);
                     // Background tasks of the service and of its locks have their turn after each step.
                     yield_now().await;
                 }
@@ -268,19 +296,22 @@ impl Run<'_> {
             }
             let mut running = who.iter().map(|index| &self.requests[*index]).filter(|request| request.is_running());
             let all_wait = running.all(|request| request.instance.waits_for_a_lock());
-            if may_give_way && (self.clock.is_idle(looks) || all_wait && looks >= WAITING_LOOKS) {
+            let waits = self.clock.is_idle(looks) || all_wait && looks >= WAITING_LOOKS || Instant::now() >= gives_way;
+            if may_give_way && waits {
                 return Ok(Stop::Waits);
             }
-            if !may_give_way && all_wait && looks >= CIRCLE_LOOKS && self.is_nobody_held(who) {
+            if !may_give_way && all_wait && looks >= CIRCLE_LOOKS && !self.another_may_release(who) {
                 return Err(self.never_ends(who));
             }
         }
     }
 
-    /// Whether all requests that run are polled.
-    fn is_nobody_held(&self, who: &[usize]) -> bool {
-        let mut running = (0..self.requests.len()).filter(|index| self.requests[*index].is_running());
-        running.all(|index| who.contains(&index))
+    /// Whether another request is held, or has ended, and what it left behind holds a lock.
+    fn another_may_release(&self, who: &[usize]) -> bool {
+        self.requests
+            .iter()
+            .enumerate()
+            .any(|(index, request)| if request.is_running() { !who.contains(&index) } else { request.instance.holds() })
     }
 
     fn never_ends(&mut self, who: &[usize]) -> Problem {
@@ -290,6 +321,36 @@ impl Run<'_> {
             }
         }
         Problem::Stuck { ran: self.told.lines(&self.requests) }
+    }
+}
+
+/// Whose turn it is among requests that are ready.
+#[derive(Default)]
+struct Turns {
+    /// The one that is asked first.
+    first: usize,
+    last: usize,
+    in_a_row: u32,
+}
+
+impl Turns {
+    fn order(&self, count: usize) -> impl Iterator<Item = usize> + use<> {
+        let first = self.first;
+        (0..count).map(move |turn| (first + turn) % count)
+    }
+
+    fn stepped(&mut self, turn: usize) {
+        self.in_a_row = if turn == self.last { self.in_a_row + 1 } else { 1 };
+        self.last = turn;
+        if self.in_a_row >= STEPS_IN_A_ROW {
+            (self.first, self.in_a_row) = (turn + 1, 0);
+        }
+    }
+}
+
+async fn shut_down(managers: &[LockManager]) {
+    for locks in managers {
+        locks.shutdown(Duration::ZERO).await;
     }
 }
 

@@ -100,7 +100,7 @@ impl Told {
     }
 
     pub(super) fn waits(&mut self, who: usize, request: &Request) {
-        let what = if request.instance.waits_for_a_lock() { WAITS } else { "makes no step for now" };
+        let what = if request.instance.waits_for_a_lock() { WAITS } else { "does not end for now" };
         self.at(who, request, what);
     }
 

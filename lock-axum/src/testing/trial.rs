@@ -39,7 +39,10 @@ type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
 /// # What it does not see
 ///
 /// - Between two awaits, code runs as one piece here, and two threads may interleave it in production: add a [`step`](super::step).
-/// - Tasks that a request spawns run when they like. The check waits for them, up to the time of a run.
+/// - Tasks that a request spawns run when they like. The check waits for them, up to the time of a run; in the first runs, in which the requests run
+///   one after another, until none of them has ended for 500 ms: the tasks that are left are taken for those of the state.
+/// - Work on blocking threads (`spawn_blocking`) is not counted. After a request was dropped, 20 ms are left to it.
+/// - A request that blocks its thread, or loops without an await, cannot be ended from outside: the test hangs.
 /// - While a request is polled, a subscriber of the trial receives its `tracing` events, and not that of the program.
 ///
 /// # Examples
@@ -92,7 +95,7 @@ pub(super) struct Tried<S> {
 }
 
 enum Kind<S> {
-    Request(Box<dyn Fn() -> Request<Body> + Send + Sync>),
+    Request(Arc<dyn Fn() -> Request<Body> + Send + Sync>),
     Task(Arc<Task<S>>),
 }
 
@@ -150,7 +153,7 @@ impl<S: Clone + Send + 'static> Trial<S> {
     pub fn request(mut self, request: impl Fn() -> Request<Body> + Send + Sync + 'static) -> Self {
         let example = request();
         let label = format!("{} {}", example.method(), example.uri());
-        self.work.push(Tried { label, kind: Kind::Request(Box::new(request)) });
+        self.work.push(Tried { label, kind: Kind::Request(Arc::new(request)) });
         self
     }
 
@@ -193,7 +196,8 @@ impl<S: Clone + Send + 'static> Trial<S> {
         self
     }
 
-    /// How long one run may take, from 100 ms to a minute of real time. Defaults to 2 s.
+    /// How long each part of a run may take, from 100 ms to a minute of real time: making the state, the requests, what they left behind, and the
+    /// check. Defaults to 2 s.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.max_time = time;
         self
@@ -235,16 +239,15 @@ impl<S: Clone + Send + 'static> Trial<S> {
 }
 
 impl<S: Send + 'static> Tried<S> {
-    /// The future that the trial polls.
+    /// The future that the trial polls. What may panic is called when it is polled.
     pub(super) fn begin(&self, service: Option<&Arc<Instances<S>>>, locks: LockManager, state: S) -> Work {
         match (&self.kind, service) {
             (Kind::Request(request), Some(service)) => {
-                let (service, request) = (Arc::clone(service), request());
-                Box::pin(async move { Answer::read(service(locks, state, request).await).await })
+                let (service, request) = (Arc::clone(service), Arc::clone(request));
+                Box::pin(async move { Answer::read(service(locks, state, request()).await).await })
             }
             (Kind::Task(task), _) => {
                 let task = Arc::clone(task);
-                // Called when it is polled: it may panic.
                 Box::pin(async move { task(locks, state).await })
             }
             (Kind::Request(_), None) => Box::pin(async { Answer::hung_up() }),

@@ -43,6 +43,8 @@ async fn sell_by_sqlx(
     }
     let read = if guard == Guard::Row { READ_AND_LOCK } else { READ };
     let quantity: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await?;
+    // The payment. Whether the statements above are steps depends on how fast the server answers.
+    tokio::task::yield_now().await;
     sqlx::query(WRITE).bind(quantity - 1).execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(())
@@ -103,6 +105,7 @@ async fn sell_by_tokio_postgres(
     }
     let read = if guard == Guard::Row { READ_AND_LOCK } else { READ };
     let quantity: i64 = tx.query_one(read, &[]).await?.get(0);
+    tokio::task::yield_now().await;
     tx.execute(WRITE, &[&(quantity - 1)]).await?;
     tx.commit().await?;
     Ok(())

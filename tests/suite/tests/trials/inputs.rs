@@ -127,3 +127,49 @@ async fn a_handler_that_panics_is_an_answer() {
         .await;
     outcome.assert_holds();
 }
+
+/// A clone that panics, unless it is the first.
+struct NoClone;
+
+impl Clone for NoClone {
+    fn clone(&self) -> Self {
+        panic!("no clone")
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_program_is_never_one_of_the_trial() {
+    let outcome = Trial::new(|| async { NoClone }).tasks(2, |_, _| async {}).check(|_, _| async { true }).run().await;
+    assert!(matches!(&outcome.problems[..], [Problem::StatePanicked(message)] if message == "no clone"), "{outcome}");
+
+    // Once for its label, when it is added.
+    let made = std::sync::atomic::AtomicU32::new(0);
+    let request = move || {
+        assert_eq!(made.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "made twice");
+        post("/")
+    };
+    trial()
+        .service(|_, ()| axum::Router::new())
+        .request(request)
+        .check(|(), answers| async move { answers[0].is_hung_up() || answers[0].text().contains("made twice") })
+        .only([Question::HangUp])
+        .run()
+        .await
+        .assert_holds();
+}
+
+#[tokio::test]
+async fn a_destructor_that_panics_leaves_the_outcome() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in a destructor");
+        }
+    }
+    let endless = trial().tasks(2, |_, ()| async {
+        let _bomb = Bomb;
+        pending::<()>().await;
+    });
+    let problem = problem(sound(endless).max_time(Duration::from_millis(200))).await;
+    assert!(matches!(problem, Problem::Stuck { .. }), "{problem}");
+}

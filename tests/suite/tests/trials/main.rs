@@ -9,3 +9,4 @@ mod sound;
 mod stores;
 mod surroundings;
 mod telling;
+mod waiting;

@@ -54,11 +54,14 @@ fn logged<'a>(source: &'a str) -> Vec<Logged<'a>> {
     source.split("log_event!(").skip(1).filter_map(parse).collect()
 }
 
-/// `log_event!` gives an event the field without which its name is in no log.
+/// `log_event!` gives an event the field without which its name is in no log. A program in an example logs what it likes.
 #[test]
 fn every_event_is_logged_with_its_name() {
     let levels = ["trace", "debug", "info", "warn", "error", "event"];
-    let others = sources().into_iter().flat_map(|source| {
+    let code = |source: String| -> String {
+        source.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect()
+    };
+    let others = sources().into_iter().map(code).flat_map(|source| {
         let calls = levels.iter().filter(move |level| source.contains(&format!("tracing::{level}!(")));
         calls.copied().collect::<Vec<_>>()
     });
