@@ -1,4 +1,4 @@
-//! The connections of a node, which its shards share: one for each server, however many shards are on it.
+//! The connections of a node, which its shards share: one for each server, however many shards are on it, unless it is `replicated`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

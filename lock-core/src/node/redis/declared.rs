@@ -37,9 +37,10 @@ pub(super) fn ask(pipeline: &mut Pipeline, keyspace: &Keyspace) {
     pipeline.cmd("EVAL").arg("return redis.call('PTTL', ARGV[1])").arg(0).arg(keyspace.record());
 }
 
-/// Whether the server insists, by its answers. One that answers neither does not say.
-pub(super) fn insists(declared: &Value, undeclared: &Value) -> bool {
-    matches!(declared, Value::Int(_)) && matches!(undeclared, Value::ServerError(_))
+/// Whether the server insists, by its answers. One that does not answer the question with the declaration does not say: it may deny
+/// scripts, or be busy.
+pub(super) fn insists(declared: &Value, undeclared: &Value) -> Option<bool> {
+    matches!(declared, Value::Int(_)).then_some(matches!(undeclared, Value::ServerError(_)))
 }
 
 /// All keys that a script may touch for these locks, but for their lock keys and the record.
@@ -76,6 +77,15 @@ pub(super) fn add_keys<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_answers_neither_question_does_not_say() {
+        let refused = || redis::parse_redis_value(b"-NOPERM no\r\n").unwrap();
+        assert_eq!(insists(&Value::Int(-1), &refused()), Some(true));
+        assert_eq!(insists(&Value::Int(-1), &Value::Int(-1)), Some(false));
+        assert_eq!(insists(&refused(), &refused()), None);
+        assert_eq!(insists(&refused(), &Value::Int(-1)), None);
+    }
 
     #[test]
     fn all_that_is_beside_a_lock_is_declared() {

@@ -28,8 +28,8 @@ pub(super) struct Seen {
     pub(super) is_own: bool,
     /// The policy by which it may delete locks, if that is tolerated.
     pub(super) evicts: Option<String>,
-    /// Whether it refuses scripts the use of keys that were not declared.
-    pub(super) insists: bool,
+    /// Whether it refuses scripts the use of keys that were not declared, if it says.
+    pub(super) insists: Option<bool>,
     /// Why the server calls nobody for this user, if it does not.
     pub(super) mute: Option<NodeError>,
 }

@@ -34,7 +34,7 @@ use crate::task::Task;
 pub(super) type Link = link::Link<Session>;
 
 /// A connection that carries requests, and what the server says unasked. The shards of a node that lead to the same server share it, each
-/// by a link of its own.
+/// by a link of its own, unless the node is `replicated`.
 pub(super) struct Session {
     connection: MultiplexedConnection,
     pushes: Pushes,
@@ -140,7 +140,9 @@ impl link::Session for Session {
         loop {
             let inspected = inspect(&mut connection, keyspace, self.tolerates_eviction).await;
             let Seen { mut inspection, is_own, evicts, insists, mute } = self.pushes.checked(inspected)?;
-            self.declares_all.set(insists);
+            if let Some(insists) = insists {
+                self.declares_all.set(insists);
+            }
             if let Some(kept) = self.kept(&inspection, before).filter(|_| is_own) {
                 match self.pushes.checked(write_record(&mut connection, keyspace, &kept).await)? {
                     Some(record) => inspection.record = FoundRecord::Record(record),
@@ -150,7 +152,7 @@ impl link::Session for Session {
             }
             self.warnings.note_mute(mute.as_ref());
             self.warnings.note_eviction(evicts.as_deref());
-            self.warnings.note_insists(insists);
+            self.warnings.note_insists(insists == Some(true));
             return Ok(inspection);
         }
     }

@@ -23,8 +23,8 @@ use crate::forward_to_node;
 use crate::node::credentials::{CredentialsProvider, of_provider};
 use crate::node::link::PresentLink;
 use crate::node::{
-    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
-    in_memory_timeout,
+    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal,
+    Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
 
@@ -106,7 +106,7 @@ type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<RedisResult<Multiplex
 struct Shared {
     name: String,
     source: Source,
-    /// Shared with those for other shards.
+    /// Shared with those for other shards, unless votes wait for replicas.
     connections: Arc<Connections>,
     link: PresentLink<Session>,
     warnings: Arc<Warnings>,
@@ -274,18 +274,28 @@ impl Source {
 }
 
 impl Shared {
+    /// The source with the login that its provider gives now, if it has one.
+    async fn logged_in(&self, settings: &Settings) -> Result<Source, NodeError> {
+        match &settings.credentials {
+            Some(provider) => Ok(self.source.logging_in(&provider.ask().await?)),
+            None => Ok(self.source.clone()),
+        }
+    }
+
     /// The present link if its connection is not lost, otherwise a new one: over the connection of another shard that leads to the same
     /// server, if there is one.
     async fn open(&self, slot: Option<u16>, settings: &Settings) -> Result<Link, NodeError> {
         let opening = async {
-            let source = match &settings.credentials {
-                Some(provider) => &self.source.logging_in(&provider.ask().await?),
-                None => &self.source,
-            };
             let of_provider = |error| of_provider(settings.credentials.as_ref(), error);
-            let owner = source.owner(slot).await.map_err(of_provider)?;
+            // A cluster is asked for the owner of the slot, which takes a login. Other sources need none before they connect.
+            let owner = match &self.source {
+                Source::Cluster(_) => self.logged_in(settings).await?.owner(slot).await.map_err(of_provider)?,
+                _ => None,
+            };
             let address = owner.as_ref().map(Server::address).unwrap_or_default();
             let opening = async {
+                // The owner has the login that it was found with.
+                let source = if owner.is_some() { self.source.clone() } else { self.logged_in(settings).await? };
                 let (pushes, config) = Pushes::new(CancellationToken::new());
                 let connecting = source.connect(owner.as_ref(), config);
                 let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
@@ -311,8 +321,13 @@ impl LockNode for RedisNode {
             let inspection = link.inspect(&keyspace).await;
             // Another server may have taken its place: the next inspection asks where it is.
             match &inspection {
+                // About keys of this shard, or what the user may do with them: the connection may serve the others.
+                Err(NodeError::Refused(Refusal::Permission { .. } | Refusal::ClusterMode { .. })) if is_elected => {
+                    node.link.forget();
+                }
                 Err(NodeError::Refused(_)) if is_elected => link.close(),
-                // The connection is as good as before for the shards that are still there.
+                // The connection is as good as before for the shards that are still there, unless one of their processes waits for a wake-up in
+                // the slot that moved: its server ends the subscription unasked, and with that this connection.
                 Err(NodeError::Rejected { code, .. }) if is_elected && is_elsewhere(code) => node.link.forget(),
                 _ => {}
             }
@@ -335,7 +350,10 @@ impl LockNode for RedisNode {
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
         let Shared { name, source, connections, .. } = &*self.shared;
         let name = format!("{name}#{shard}");
-        Some(Arc::new(Self::with(name, source.clone(), Arc::clone(connections), self.settings.clone())))
+        // One batch that waits for replicas is in flight at a time. Over a connection of all shards, they would wait for each other's.
+        let is_replicated = self.settings.replication.is_some();
+        let connections = if is_replicated { Arc::default() } else { Arc::clone(connections) };
+        Some(Arc::new(Self::with(name, source.clone(), connections, self.settings.clone())))
     }
 
     fn disconnect(&self) {

@@ -303,6 +303,7 @@ async fn every_shard_logs_in_with_the_credentials() {
     password.change("secret".into());
     set_passwords(&cluster, "secret").await;
     let locks = builder(&cluster, &password).shards(4).connect().await.unwrap();
+    assert_eq!(password.asked(), 1, "they share a connection");
     for name in 0..32 {
         assert!(locks.lock(format!("stock:{name}")).acquire().await.unwrap().release().await.unwrap());
     }
