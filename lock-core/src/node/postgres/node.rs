@@ -195,7 +195,8 @@ impl PostgresNode {
     ///
     /// No lock is lost without it: a node that crashed grants nothing before the locks are over that it may have forgotten. It may
     /// only forget which tokens it gave. Alone in its set, it then counts on with the clock, so a clock that was set back, and
-    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know.
+    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know. All managers of a
+    /// database should have the same setting: one with `false` may count on for the others, and they do not wait for the disk then.
     ///
     /// Defaults to `true`.
     #[must_use]

@@ -25,7 +25,7 @@ END $$;
 CREATE FUNCTION pg_temp.lock_end(of_memory text, is_vote boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE logged_at pg_lsn;
 BEGIN
-  IF NOT starts_with(of_memory, pg_temp.lock_ledger()) THEN
+  IF starts_with(of_memory, pg_temp.lock_ledger()) IS NOT TRUE THEN
     RAISE EXCEPTION 'a table of the ledger is another one' USING ERRCODE = 'LK002';
   END IF;
   IF is_vote AND current_setting('synchronous_standby_names') <> '' THEN logged_at := pg_logical_emit_message(true, 'locks', ''); END IF;
@@ -54,7 +54,7 @@ BEGIN
       moment + ttls[1] * interval '1 microsecond', numbers[1], tokens[1], reading[1]);
     IF usual.reply IS NOT NULL THEN
       is_vote := pg_temp.lock_end(usual.memory, usual.reply <> 'released');
-reply := usual.reply; number := usual.number; RETURN NEXT;
+      reply := usual.reply; number := usual.number; RETURN NEXT;
       RETURN;
     END IF;
   ELSE
@@ -96,7 +96,7 @@ reply := usual.reply; number := usual.number; RETURN NEXT;
     IF kind = 'acquire' THEN
       -- A reader is never granted the lock to write, even if a request from before it was downgraded arrives late.
       IF is_ours AND (is_reader OR NOT is_shared) THEN
-        reply := 'granted'; number := last_token;
+        reply := 'granted'; number := last_token; is_vote := true;
       ELSIF permits[i] > 0 AND (is_barred OR held_until IS NOT NULL OR has_queue) THEN
         SELECT t.reply, t.number, t.ahead, t.behind, t.offer INTO reply, number, ahead, behind, offer FROM
           pg_temp.lock_slot_turn(space, of_queue, pg_temp.lock_slot_of(lock_key), is_barred OR held_until IS NOT NULL, caller, polling,
@@ -152,7 +152,7 @@ reply := usual.reply; number := usual.number; RETURN NEXT;
 
     ELSIF kind = 'replace' THEN
       IF is_ours AND (is_reader OR NOT is_shared) THEN
-        reply := 'kept';
+        reply := 'kept'; is_vote := true;
       ELSIF is_barred OR held_until IS NOT NULL AND NOT (is_shared AND is_reader) THEN
         reply := 'gone';
       ELSE
