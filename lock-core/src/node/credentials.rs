@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,9 +115,14 @@ pub(super) fn of_provider(provider: Option<&CredentialsProvider>, error: NodeErr
 }
 
 /// The text of an error and of its causes.
-fn with_causes(error: &dyn Error) -> String {
+pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let text = match error.downcast_ref::<io::Error>() {
+        // Without the number of the system's error.
+        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        _ => error.to_string(),
+    };
     match error.source() {
-        Some(cause) => format!("{error}: {}", with_causes(cause)),
-        None => error.to_string(),
+        Some(cause) => format!("{text}: {}", with_causes(cause)),
+        None => text,
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
-use super::schema::{GRANTS, MIN_VERSION};
+use super::schema::{GRANTS, LOG_GRANT, MIN_VERSION};
 #[cfg(feature = "tls")]
 use crate::node::tls::{cause_in, refusal};
 use crate::node::{NodeError, Refusal};
@@ -73,6 +73,8 @@ fn error_reply(error: &DbError) -> NodeError {
             unusable(format!("{detail}: the server must be PostgreSQL {MIN_VERSION} or newer"))
         }
         _ if error.parsed_severity() != Some(Severity::Error) => NodeError::ConnectionLost { reason: detail },
+        // Of a server that had no standbys when the session was prepared. Names of functions are not translated.
+        "42501" if detail.contains("pg_logical_emit_message") => unusable(format!("{detail}: {LOG_GRANT}")),
         "42501" => unusable(format!("the user lacks a permission: {detail}. A user who may has to run: {GRANTS}")),
         // It was rolled back. The node is inspected again, and found to be one that forgot.
         "LK002" => NodeError::Unadmitted,

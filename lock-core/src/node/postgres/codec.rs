@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, ToSql};
 
-use crate::node::limits::used_up;
+use crate::node::limits::{MAX_TOKEN, used_up};
 use crate::node::submission::Message;
 use crate::node::{
     Holder, LockKeys, LockState, Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reader, Reply, Request,
@@ -178,6 +178,7 @@ pub(super) fn micros(length: Duration) -> i64 {
     i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// A token, a hint or a time. One beyond the highest token stays so, and leaves room for what is added to it.
 pub(super) fn number(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+    i64::try_from(number.min(MAX_TOKEN + 1)).unwrap_or(i64::MAX)
 }

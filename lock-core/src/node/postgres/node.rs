@@ -190,13 +190,13 @@ impl PostgresNode {
         Self::new(Source::Factory(Factory::new(name.into(), factory)), None, true)
     }
 
-    /// Sets whether a grant may wait until the server has on disk how far its tokens may be counted, which one grant of a lock in a second writes. And whether all
-    /// grants and renewals wait for synchronous standbys, if the server has any.
+    /// Sets whether a grant may wait until the server has on disk how far its tokens may be counted, which one grant of a lock in a
+    /// second writes. And whether all grants and renewals wait for synchronous standbys, if the server has any.
     ///
     /// No lock is lost without it: a node that crashed grants nothing before the locks are over that it may have forgotten. It may
     /// only forget which tokens it gave. Alone in its set, it then counts on with the clock, so a clock that was set back, and
-    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know. All managers of a
-    /// database should have the same setting: one with `false` may count on for the others, and they do not wait for the disk then.
+    /// a crash, can lead to a token that is not larger than those before. With several nodes, the others know.
+    /// Managers of one database may differ in this: one that waits relies on nothing that another one did not wait for.
     ///
     /// Defaults to `true`.
     #[must_use]

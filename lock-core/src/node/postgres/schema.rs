@@ -18,7 +18,8 @@ pub(super) const SCHEMA: &str = include_str!("sql/locks.sql");
 pub(super) const CHECK: &str = "
     SELECT keyspace, member, version, run_id, format, was, roster, previous, promised, accepted, quarantines, epoch, floor
       FROM locks.node LIMIT 0;
-    SELECT keyspace, fence, token FROM locks.fence LIMIT 0; SELECT keyspace, fence, token, most FROM locks.counter LIMIT 0; SELECT key, owner, expires FROM locks.lock LIMIT 0;
+    SELECT keyspace, fence, token FROM locks.fence LIMIT 0; SELECT keyspace, fence, token, most, is_on_disk FROM locks.counter LIMIT 0;
+    SELECT key, owner, expires FROM locks.lock LIMIT 0;
     SELECT key, owner, expires FROM locks.reader LIMIT 0; SELECT key, owners, until FROM locks.evicted LIMIT 0;
     SELECT key, expires FROM locks.queue LIMIT 0; SELECT key, since, reads, polls, waiter, permits, called, offer FROM locks.waiter LIMIT 0;
     SELECT key, began, waiters, knows, late FROM locks.reservation LIMIT 0;
@@ -27,6 +28,10 @@ pub(super) const CHECK: &str = "
 /// What else a user needs who did not create the tables.
 pub(super) const GRANTS: &str = "GRANT USAGE ON SCHEMA locks TO app; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \
                                  locks TO app (with the name of the user)";
+
+/// What a user needs on a server with synchronous standbys, if not everyone has it. Before version 17, there is no fourth parameter.
+pub(super) const LOG_GRANT: &str = "a superuser has to run: GRANT EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text) TO \
+                                    app (with the name of the user; since PostgreSQL 17: (boolean, text, text, boolean))";
 
 /// The class of the advisory locks on fences, and the number of the one on the records: no fence is negative.
 const LOCKS: i64 = 0x6c6f_636b;

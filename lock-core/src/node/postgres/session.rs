@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
-use super::schema::{CHECK, FUNCTIONS, GRANTS, MIN_VERSION, SCHEMA};
+use super::schema::{CHECK, FUNCTIONS, GRANTS, LOG_GRANT, MIN_VERSION, SCHEMA};
 use super::settings::{LOCK_TIMEOUT, NO_TIMEOUTS, SessionId, first_row, random_id};
 use crate::node::{NodeError, Refusal};
 
@@ -92,6 +92,8 @@ struct Server<'a> {
     is_standby: bool,
     encoding: &'a str,
     may_make_functions: bool,
+    /// Whether what its votes log for synchronous standbys, if it has any, is permitted.
+    may_log: bool,
     /// Whether the table that a crash has to empty is logged, if it is there.
     is_run_logged: Option<bool>,
 }
@@ -100,6 +102,10 @@ struct Server<'a> {
 async fn check_server(client: &Client) -> Result<bool, NodeError> {
     let query = "SELECT current_setting('server_version_num')::int / 10000, pg_is_in_recovery(), current_setting('server_encoding'),
                    has_database_privilege(current_database(), 'TEMPORARY'),
+                   current_setting('synchronous_standby_names') = '' OR coalesce((
+                     SELECT bool_and(has_function_privilege(p.oid, 'EXECUTE')) FROM pg_proc p
+                       WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = 'pg_logical_emit_message'
+                       AND p.proargtypes[2] = 'text'::regtype), true),
                    (SELECT c.relpersistence <> 'u' FROM pg_class c WHERE c.oid = to_regclass('locks.run'))";
     let row = first_row(client, query).await?;
     let unexpected = || NodeError::Protocol { reply: format!("the server does not describe itself: {row:?}") };
@@ -116,12 +122,13 @@ fn described(row: &SimpleQueryRow) -> Option<Server<'_>> {
         is_standby: row.try_get(1).ok()?? == "t",
         encoding: row.try_get(2).ok()??,
         may_make_functions: row.try_get(3).ok()?? == "t",
-        is_run_logged: row.try_get(4).ok()?.map(|is_logged| is_logged == "t"),
+        may_log: row.try_get(4).ok()?? == "t",
+        is_run_logged: row.try_get(5).ok()?.map(|is_logged| is_logged == "t"),
     })
 }
 
 fn unusable(server: &Server<'_>) -> Option<String> {
-    let Server { version, is_standby, encoding, may_make_functions, is_run_logged } = *server;
+    let Server { version, is_standby, encoding, may_make_functions, may_log, is_run_logged } = *server;
     if version < MIN_VERSION {
         return Some(format!("the version must be PostgreSQL {MIN_VERSION} or newer, got {version}"));
     }
@@ -135,6 +142,9 @@ fn unusable(server: &Server<'_>) -> Option<String> {
     }
     if !may_make_functions {
         return Some("the user may not create temporary functions: GRANT TEMPORARY ON DATABASE, to the user".into());
+    }
+    if !may_log {
+        return Some(format!("the server has synchronous_standby_names, for which votes are logged: {LOG_GRANT}"));
     }
     (is_run_logged == Some(true)).then(|| {
         "the table locks.run is logged, so a crash would not be noticed: ALTER TABLE locks.run SET UNLOGGED".into()
@@ -181,6 +191,7 @@ mod tests {
             is_standby: false,
             encoding: "UTF8",
             may_make_functions: true,
+            may_log: true,
             is_run_logged: Some(false),
         };
         assert_eq!(unusable(&usable()), None);
@@ -190,6 +201,7 @@ mod tests {
             (Server { is_standby: true, ..usable() }, "primary"),
             (Server { encoding: "LATIN1", ..usable() }, "got LATIN1"),
             (Server { may_make_functions: false, ..usable() }, "GRANT TEMPORARY"),
+            (Server { may_log: false, ..usable() }, LOG_GRANT),
             (Server { is_run_logged: Some(true), ..usable() }, "SET UNLOGGED"),
         ] {
             let refused = unusable(&server).unwrap();

@@ -1,15 +1,17 @@
 //! Where connections come from: an address, or a factory of its user's.
 
 use std::error::Error;
-use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
 use super::address::Address;
 use super::connect::{Io, reach};
+use crate::node::credentials::with_causes;
 use crate::node::{Credentials, NodeError};
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -37,10 +39,12 @@ impl Factory {
         S: Io + 'static,
         E: Into<BoxError>,
     {
+        let factory = Arc::new(factory);
         let dial = move || {
-            let dialing = factory();
+            let factory = Arc::clone(&factory);
+            // Called inside of the future, where a panic is caught.
             let dialed = async move {
-                let (mut config, stream) = dialing.await.map_err(Into::into)?;
+                let (mut config, stream) = factory().await.map_err(Into::into)?;
                 // What the factory returns is secure already, if it is to be.
                 config.ssl_mode(SslMode::Disable);
                 Ok((config, Box::new(stream) as Box<dyn Io>))
@@ -80,23 +84,13 @@ impl Source {
     pub(super) async fn dial(&self) -> Result<(Config, Box<dyn Io>), NodeError> {
         match self {
             Self::Address(address) => Ok((address.config.clone(), reach(address).await?)),
-            Self::Factory(factory) => (factory.dial)().await.map_err(|error| NodeError::Unreachable {
-                reason: format!("the factory of connections failed: {}", with_causes(&*error)),
-            }),
+            Self::Factory(factory) => {
+                let dialed = AssertUnwindSafe((factory.dial)()).catch_unwind().await;
+                let failed = |reason| NodeError::Unreachable { reason };
+                dialed
+                    .map_err(|_| failed("the factory of connections panicked".into()))?
+                    .map_err(|error| failed(format!("the factory of connections failed: {}", with_causes(&*error))))
+            }
         }
     }
-}
-
-/// An error, and what it was caused by.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
-    let mut text = match error.downcast_ref::<io::Error>() {
-        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        _ => error.to_string(),
-    };
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -204,3 +204,24 @@ async fn what_waits_on_the_server_is_cancelled_over_a_connection_of_the_factory(
     locks.shutdown(Duration::from_millis(100)).await;
     eventually_async("nothing waits on the server", async || waiting().await == "0").await;
 }
+
+// promise: postgresql
+#[tokio::test]
+async fn a_factory_that_panics_is_a_node_that_cannot_be_reached() {
+    async fn late() -> Result<(Config, TcpStream), BoxError> {
+        panic!("later")
+    }
+    fn at_once() -> std::future::Ready<Result<(Config, TcpStream), BoxError>> {
+        panic!("at once")
+    }
+    for builder in [
+        LockManager::builder().postgres_factory("shop", late),
+        LockManager::builder().postgres_factory("shop", at_once),
+    ] {
+        let locks = builder.connect_lazy().unwrap();
+        eventually_async("the reason is told", async || {
+            matches!(problem(&locks).await, Some(NodeError::Unreachable { reason }) if reason.contains("the factory of connections panicked"))
+        })
+        .await;
+    }
+}

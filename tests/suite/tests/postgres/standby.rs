@@ -1,8 +1,10 @@
 //! A primary that waits for a synchronous standby: here for one that there is not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{LockError, LockManager, NodeError, Vote};
+use lock_core::node::{Keyspace, LockKeys, Mode, Operation, OwnerId, Reply, ReplySender, Request, WaiterId};
+use lock_core::{LockError, LockManager, LockNode as _, NodeError, PostgresNode, Vote};
 use lock_support::{PostgresServer, eventually_async};
 
 async fn has_standby(server: &PostgresServer, setting: &str) {
@@ -70,4 +72,57 @@ async fn a_grant_that_waits_for_a_standby_is_cancelled_when_its_connection_is_gi
     eventually_async("nothing waits on the server", async || waiting().await == 0).await;
     let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'";
     eventually_async("nothing is locked on the server", async || server.query(held).await == "0").await;
+}
+
+// promise: postgresql
+#[tokio::test]
+async fn a_vote_for_a_lock_that_its_owner_has_already_waits_for_the_standby() {
+    let (owner, ttl, mode) = (OwnerId::from_bits(1), Duration::from_secs(60), Mode::Write);
+    let acquire = || Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, mode };
+    let replace = || Operation::Replace { owner, ttl, token: 1, mode };
+    for operation in [&acquire as &(dyn Fn() -> Operation + Sync), &replace] {
+        let server = PostgresServer::start().await;
+        // Writes the record.
+        let locks = LockManager::builder().postgres([server.url()]).connect().await.unwrap();
+        let (node, keyspace) = (PostgresNode::from_url(&server.url()).unwrap(), Arc::new(Keyspace::new("lock:")));
+        let epoch = node.inspect(&keyspace).await.unwrap().record.get().unwrap().epoch.unwrap();
+        let submit = |operation| {
+            let (keys, waiter) = (LockKeys::new(&keyspace, "r"), WaiterId::from_bits(1));
+            let (reply_to, reply) = ReplySender::channel();
+            node.submit(Request { keys, epoch, waiter, polls: false, operation }, reply_to);
+            reply
+        };
+        assert!(matches!(submit(acquire()).await, Ok(Reply::Granted { .. })));
+        has_standby(&server, "ALTER SYSTEM SET synchronous_standby_names = 'standby'").await;
+        eventually_async("the vote waits for the standby", async || {
+            drop(submit(operation()));
+            server.query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").await == "1"
+        })
+        .await;
+        drop(locks);
+    }
+}
+
+// promise: postgresql, distinct-errors
+#[tokio::test]
+async fn a_user_who_may_not_log_for_standbys_is_told_which_permission_that_takes() {
+    let server = PostgresServer::start().await;
+    server.query("CREATE USER app; GRANT CREATE ON DATABASE postgres TO app").await;
+    server
+        .query(
+            "DO $$ DECLARE f regprocedure; BEGIN
+               FOR f IN SELECT p.oid::regprocedure FROM pg_proc p WHERE p.proname = 'pg_logical_emit_message'
+               LOOP EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', f); END LOOP; END $$",
+        )
+        .await;
+    // It is needed for standbys alone.
+    let locks = LockManager::builder().postgres([server.url_of("app")]).connect().await.unwrap();
+    assert!(locks.lock("r").try_acquire().await.unwrap().release().await.unwrap());
+    has_standby(&server, "ALTER SYSTEM SET synchronous_standby_names = 'standby'").await;
+    // Whoever is connected is told by a vote, and whoever connects at once.
+    let error = refused(locks).await.to_string();
+    assert!(error.contains("GRANT EXECUTE ON FUNCTION pg_logical_emit_message"), "{error}");
+    let builder = LockManager::builder().postgres([server.url_of("app")]).connect_timeout(Duration::from_secs(5));
+    let error = builder.connect().await.unwrap_err().to_string();
+    assert!(error.contains("GRANT EXECUTE ON FUNCTION pg_logical_emit_message"), "{error}");
 }

@@ -2,15 +2,19 @@
 -- long as the longest of them. Readers whose lock has an owner, or is gone, count for nothing, and the next one that begins to read deletes them.
 
 -- Counts a fence up to its last token. Only if that exceeds what was written to the disk, `fence` is written, with tokens in reserve: of
--- what a vote writes, this alone is logged, and so this alone has the commit wait.
+-- what a vote writes, this alone is logged, and so this alone has the commit wait. A session that waits for the disk grants nothing from
+-- the reserve of one that does not: it writes its own. A session that does not wait may use either.
 CREATE FUNCTION pg_temp.lock_count(space text, fence_id integer, last_token bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE most bigint := least(last_token + @RESERVE@, @MAX_TOKEN@);
 BEGIN
-  UPDATE locks.counter c SET token = last_token WHERE c.keyspace = space AND c.fence = fence_id AND c.most >= last_token;
+  UPDATE locks.counter c SET token = last_token
+    WHERE c.keyspace = space AND c.fence = fence_id AND c.most >= last_token AND (c.is_on_disk OR pg_temp.lock_is_hasty());
   IF FOUND THEN RETURN; END IF;
-  INSERT INTO locks.fence VALUES (space, fence_id, most) ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token;
-  INSERT INTO locks.counter VALUES (space, fence_id, last_token, most)
-    ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token, most = excluded.most;
+  -- Never lowered: what it was may have been relied on.
+  INSERT INTO locks.fence AS f VALUES (space, fence_id, most)
+    ON CONFLICT (keyspace, fence) DO UPDATE SET token = greatest(f.token, excluded.token) RETURNING f.token INTO most;
+  INSERT INTO locks.counter VALUES (space, fence_id, last_token, most, NOT pg_temp.lock_is_hasty())
+    ON CONFLICT (keyspace, fence) DO UPDATE SET token = excluded.token, most = excluded.most, is_on_disk = excluded.is_on_disk;
 END $$;
 
 -- Frees a lock. Its row is kept for the next owner until the next sweep: to update a row takes a third less than to delete and insert one.

@@ -12,6 +12,7 @@ BEGIN
       UPDATE locks.counter c SET token = greatest(hint, greatest(c.token, n.floor) + 1) + token_count - 1 FROM locks.node n
         WHERE n.keyspace = space AND n.epoch = of_epoch AND c.keyspace = space AND c.fence = fence_id
         AND greatest(hint, greatest(c.token, n.floor) + 1) + token_count - 1 <= c.most
+        AND (c.is_on_disk OR pg_temp.lock_is_hasty())
         AND EXISTS (SELECT FROM locks.lock l WHERE l.key = lock_key AND l.expires <= moment)
         AND NOT EXISTS (SELECT FROM locks.queue q WHERE q.key = of_queue)
         AND NOT EXISTS (SELECT FROM locks.evicted e WHERE e.key = lock_key)

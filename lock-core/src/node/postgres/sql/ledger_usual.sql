@@ -1,6 +1,6 @@
--- What most requests to the ledger are, once more: a writer acquires a free lock for which nobody waits, extends it, or releases it. All of these in a batch are
--- executed by one statement or two, since to begin a statement takes longer than its rows. The others are left to `lock_votes`: so is
--- the first request for a lock or a fence that has no row, and one whose token has to be on disk first.
+-- What most requests to the ledger are, once more: a writer acquires a free lock for which nobody waits, extends it, or releases it.
+-- All of these in a batch are executed by one statement or two, since to begin a statement takes longer than its rows. The others are
+-- left to `lock_votes`: so is the first request for a lock or a fence that has no row, and one whose token has to be on disk first.
 
 -- Executes only requests that are alone: which share no fence with another one of the batch, neither of their locks nor of their queues.
 -- None reads what another one writes, so it does not matter in which order they are executed. For those that are left, there is no reply.
@@ -22,10 +22,12 @@ BEGIN
           -- Without the limits, tables that were empty when the plan was made would be read as a whole.
           CROSS JOIN LATERAL (SELECT x.ctid AS at, x.owner, x.expires FROM locks.lock x WHERE x.key = keys[a.place] LIMIT 1) l
           CROSS JOIN LATERAL (
-            SELECT x.ctid AS at, x.token, x.most FROM locks.counter x WHERE x.keyspace = space AND x.fence = fences[a.place] LIMIT 1) c
+            SELECT x.ctid AS at, x.token, x.most, x.is_on_disk FROM locks.counter x
+              WHERE x.keyspace = space AND x.fence = fences[a.place] LIMIT 1) c
           WHERE n.keyspace = space AND n.epoch = of_epoch AND alone[a.place] AND CASE kinds[a.place]
             WHEN 'acquire' THEN NOT reading[a.place] AND l.expires <= moment
               AND greatest(hints[a.place], greatest(c.token, n.floor) + 1) + tokens[a.place] - 1 <= c.most
+              AND (c.is_on_disk OR pg_temp.lock_is_hasty())
               AND (SELECT true FROM locks.queue q WHERE q.key = queues[a.place]) IS NULL
               AND (SELECT true FROM locks.evicted e WHERE e.key = keys[a.place]) IS NULL
             ELSE kinds[a.place] = 'extend' AND l.owner = owners[a.place] AND l.expires > moment

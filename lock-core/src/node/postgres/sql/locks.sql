@@ -28,9 +28,10 @@ CREATE TABLE IF NOT EXISTS locks.fence (
   PRIMARY KEY (keyspace, fence)
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 
--- What it is, and at most may become before `fence` is written. Where there is no row, it is what `fence` says.
+-- What it is, and at most may become before `fence` is written; and whether that was on disk when this row could first be read, which it
+-- was not if a session wrote it that does not wait for the disk. Where there is no row, it is what `fence` says.
 CREATE UNLOGGED TABLE IF NOT EXISTS locks.counter (
-  keyspace text COLLATE "C", fence integer, token bigint NOT NULL, most bigint NOT NULL,
+  keyspace text COLLATE "C", fence integer, token bigint NOT NULL, most bigint NOT NULL, is_on_disk boolean NOT NULL,
   PRIMARY KEY (keyspace, fence)
 ) WITH (fillfactor = 50, vacuum_truncate = false);
 

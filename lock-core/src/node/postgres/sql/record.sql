@@ -9,8 +9,9 @@ CREATE FUNCTION pg_temp.lock_ledger() RETURNS text LANGUAGE sql STABLE AS $$
     pg_relation_filenode('locks.evicted'::regclass)) || '/'
 $$;
 
--- Names the memory: the ledger; the database and the memory marker, which other ones have after a copy or a dump was restored. That marker
--- is in an unlogged table, and so gone after a crash, a promotion, or a restored base backup. Nothing if there is none. Of functions that
+-- Names the memory: the ledger; the database and the memory marker, which others have after a database was copied or created anew. That marker
+-- is in an unlogged table, and so gone after a crash, a promotion, or a restored base backup. Nothing if there is none. A dump with the data of
+-- unlogged tables has the marker, and two fresh clusters that it was restored into may agree in all of this: docs/operations.md. Of functions that
 -- hosts deny to their users, none is called: clients that may call them would have another name for the same memory.
 CREATE FUNCTION pg_temp.lock_run_id() RETURNS text LANGUAGE sql AS $$
   SELECT pg_temp.lock_ledger() || concat_ws('/', (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()),

@@ -17,6 +17,9 @@ CREATE FUNCTION pg_temp.lock_sync() RETURNS text LANGUAGE sql AS $$
   SELECT set_config('synchronous_commit', current_setting('locks.commit'), true)
 $$;
 
+-- Whether no commit of this session waits for the disk.
+CREATE FUNCTION pg_temp.lock_is_hasty() RETURNS boolean LANGUAGE sql STABLE AS $$ SELECT current_setting('locks.commit') = 'off' $$;
+
 CREATE FUNCTION pg_temp.lock_micros(length interval) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
   SELECT ceil(extract(epoch FROM length) * 1000000)::bigint
 $$;

@@ -1,4 +1,4 @@
--- Removes what expired more than a minute ago, and that nobody has asked for since, from a part of each table: the 32 pages from this
+-- Removes what expired more than a minute ago, and the rows of locks that were freed, from a part of each table: the 32 pages from this
 -- one on. So it takes milliseconds also if there are millions of rows, or of dead ones. (Before version 14, a part of a table cannot
 -- be read: each sweep reads the whole table, and removes at most 10,000 rows.) It waits for nobody: what is locked, others use or remove.
 -- Returns the page to go on with, or 0 after the last one; and, with the first one, whether a snapshot is as old as the sweep before:
