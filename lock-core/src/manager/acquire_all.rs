@@ -214,10 +214,14 @@ impl Inner {
         kind: AttemptKind,
         until: Instant,
     ) -> Vec<Result<Grant, FailedAttempt>> {
+        if let [(only, _), others @ ..] = wanted
+            && others.iter().all(|(shard, _)| std::ptr::eq(*shard, *only))
+        {
+            let wanted: Vec<_> = wanted.iter().map(|(_, wanted)| *wanted).collect();
+            return only.attempt_all(&wanted, kind, until).await;
+        }
         // What one shard granted is not renewed before all have answered: so nobody waits longer than for a reply in the line of another.
-        let first = wanted.first().map(|(shard, _)| *shard);
-        let are_of_one = wanted.iter().all(|(shard, _)| first.is_some_and(|first| std::ptr::eq(first, *shard)));
-        let until = if are_of_one { until } else { Instant::now() };
+        let until = Instant::now();
         let mut outcomes: Vec<_> = wanted.iter().map(|_| None).collect();
         let of_shards = self.shards.iter().filter_map(|shard| {
             let of_shard = wanted.iter().enumerate().filter(|(_, (of, _))| std::ptr::eq(*of, shard));

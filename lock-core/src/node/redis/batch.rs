@@ -92,15 +92,11 @@ pub(super) fn into_batches(messages: impl ExactSizeIterator<Item = Message>) -> 
     let (mut batches, mut left): (Vec<Batch>, _) = (Vec::with_capacity(1), messages.len());
     for message in messages {
         left -= 1;
-        match place_for(&message.request, &batches) {
-            Some(place) => batches[place].add(message, left),
-            None => {
-                batches.push(Batch::default());
-                if let Some(batch) = batches.last_mut() {
-                    batch.add(message, left);
-                }
-            }
-        }
+        let place = place_for(&message.request, &batches).unwrap_or_else(|| {
+            batches.push(Batch::default());
+            batches.len() - 1
+        });
+        batches[place].add(message, left);
     }
     batches
 }
