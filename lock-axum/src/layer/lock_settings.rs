@@ -9,7 +9,7 @@ use super::LockLayer;
 use super::resource::ResourceSource;
 
 impl LockLayer {
-    /// Lets up to `permits` requests in at once, each with a slot of its own, as [`LockManager::permits`] does: from 1 to 100.
+    /// Lets up to `permits` requests in at once, each with a slot of its own, as [`LockManager::permits`](lock_core::LockManager::permits) does: from 1 to 100.
     ///
     /// Defaults to a lock, which has one holder and no slots.
     ///
@@ -115,7 +115,7 @@ impl LockLayer {
     }
 
     /// Reads under the lock: the handler runs beside others that read, and beside none that writes. A layer without it writes. See
-    /// [`LockManager::read`].
+    /// [`LockManager::read`](lock_core::LockManager::read).
     ///
     /// # Panics
     ///

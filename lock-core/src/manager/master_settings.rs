@@ -51,7 +51,7 @@ impl LockManagerBuilder {
     }
 
     /// Divides the locks into shards by a fixed hash of their names. Each shard is a set of its own, with its own members, record,
-    /// fences and quarantine, and may be on other servers; all slots of a resource with [permits](LockManager::permits) are in one.
+    /// fences and quarantine, and may be on other servers; all slots of a resource with [permits](crate::LockManager::permits) are in one.
     ///
     /// On a Redis Cluster, the shards are spread over its servers: see [`redis_cluster`](Self::redis_cluster). On other masters, all shards
     /// are on all masters, and there is little to gain.
