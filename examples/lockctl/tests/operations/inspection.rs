@@ -4,15 +4,17 @@ use lock_support::{RedisCluster, RedisServer};
 
 use crate::lockctl::{lockctl, urls};
 
+async fn json_of(list: &[String], arguments: &str) -> serde_json::Value {
+    let out = lockctl(list, arguments).await.expect_done();
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
+}
+
 #[tokio::test]
 async fn a_lock_is_shown_and_taken_from_its_holder() {
     let cluster = RedisCluster::start(3).await;
     let list = urls(&cluster.servers);
     let service = cluster.builder().connect().await.unwrap();
-    let json = async |arguments: &str| {
-        let out = lockctl(&list, arguments).await.expect_done();
-        serde_json::from_str::<serde_json::Value>(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
-    };
+    let json = async |arguments: &str| json_of(&list, arguments).await;
     assert_eq!(json("inspect stock:42 --json").await["verdict"], "free");
 
     let stuck = service.lock("stock:42").acquire().await.unwrap();
@@ -59,10 +61,7 @@ async fn all_permits_of_a_resource_are_shown_at_once() {
     let cluster = RedisCluster::start(3).await;
     let list = urls(&cluster.servers);
     let service = cluster.builder().connect().await.unwrap();
-    let json = async |arguments: &str| {
-        let out = lockctl(&list, arguments).await.expect_done();
-        serde_json::from_str::<serde_json::Value>(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
-    };
+    let json = async |arguments: &str| json_of(&list, arguments).await;
     assert_eq!(json("inspect export --json").await["permits"], serde_json::json!([]));
     assert!(!lockctl(&list, "inspect export").await.expect_done().contains("permits"));
 

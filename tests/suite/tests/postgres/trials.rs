@@ -31,6 +31,41 @@ async fn adds_up(server: &PostgresServer) -> bool {
     server.query("SELECT quantity + orders FROM trial_stock").await == "100"
 }
 
+/// Two sales, each over a connection of its own, which is made before: to connect takes a dozen of steps.
+async fn two_sales<C, Connected, Sold>(
+    server: &Arc<PostgresServer>,
+    questions: &[Question],
+    connect: fn(Arc<PostgresServer>) -> Connected,
+    sell: impl Fn(LockManager, C) -> Sold + Send + Sync + 'static,
+) -> Outcome
+where
+    C: Send + 'static,
+    Connected: Future<Output = C> + Send + 'static,
+    Sold: Future + Send + 'static,
+    Sold::Output: std::fmt::Debug,
+{
+    let (states, checks) = (Arc::clone(server), Arc::clone(server));
+    Trial::new(move || {
+        let server = Arc::clone(&states);
+        async move {
+            fresh(&server).await;
+            let connections = [connect(Arc::clone(&server)).await, connect(server).await];
+            Arc::new(Mutex::new(Vec::from(connections)))
+        }
+    })
+    .tasks(2, move |locks, connections| {
+        let connection = connections.lock().unwrap().pop().unwrap();
+        sell(locks, connection)
+    })
+    .check(move |_, _| {
+        let server = Arc::clone(&checks);
+        async move { adds_up(&server).await }
+    })
+    .only(questions.iter().copied())
+    .run()
+    .await
+}
+
 async fn sell_by_sqlx(
     locks: LockManager,
     pool: PgPool,
@@ -51,30 +86,10 @@ async fn sell_by_sqlx(
 }
 
 async fn by_sqlx(server: &Arc<PostgresServer>, guard: Guard, questions: &[Question]) -> Outcome {
-    let (states, checks) = (Arc::clone(server), Arc::clone(server));
-    Trial::new(move || {
-        let server = Arc::clone(&states);
-        async move {
-            fresh(&server).await;
-            // A pool of each instance, connected: to connect takes a dozen of steps.
-            let pools = [pool(&server).await, pool(&server).await];
-            Arc::new(Mutex::new(Vec::from(pools)))
-        }
-    })
-    .tasks(2, move |locks, pools| {
-        let pool = pools.lock().unwrap().pop().unwrap();
-        sell_by_sqlx(locks, pool, guard)
-    })
-    .check(move |_, _| {
-        let server = Arc::clone(&checks);
-        async move { adds_up(&server).await }
-    })
-    .only(questions.iter().copied())
-    .run()
-    .await
+    two_sales(server, questions, pool, move |locks, pool| sell_by_sqlx(locks, pool, guard)).await
 }
 
-async fn pool(server: &PostgresServer) -> PgPool {
+async fn pool(server: Arc<PostgresServer>) -> PgPool {
     PgPoolOptions::new().max_connections(1).connect(&server.url()).await.unwrap()
 }
 
@@ -112,31 +127,13 @@ async fn sell_by_tokio_postgres(
 }
 
 async fn by_tokio_postgres(server: &Arc<PostgresServer>, guard: Guard, questions: &[Question]) -> Outcome {
-    let (states, checks) = (Arc::clone(server), Arc::clone(server));
-    Trial::new(move || {
-        let server = Arc::clone(&states);
-        async move {
-            fresh(&server).await;
-            let mut clients = Vec::new();
-            for _ in 0..2 {
-                let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
-                tokio::spawn(connection);
-                clients.push(client);
-            }
-            Arc::new(Mutex::new(clients))
-        }
-    })
-    .tasks(2, move |locks, clients| {
-        let client = clients.lock().unwrap().pop().unwrap();
-        sell_by_tokio_postgres(locks, client, guard)
-    })
-    .check(move |_, _| {
-        let server = Arc::clone(&checks);
-        async move { adds_up(&server).await }
-    })
-    .only(questions.iter().copied())
-    .run()
-    .await
+    two_sales(server, questions, client, move |locks, client| sell_by_tokio_postgres(locks, client, guard)).await
+}
+
+async fn client(server: Arc<PostgresServer>) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 #[tokio::test]

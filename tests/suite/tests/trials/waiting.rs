@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::routing::{get as read, post};
+use axum::routing::{MethodRouter, get as read, post};
 use axum::{Extension, Router};
 use lock_axum::distributed_lock;
 use lock_axum::testing::{Problem, Question, Trial, get, post as request, step};
@@ -99,6 +99,15 @@ async fn one_that_spins_leaves_the_others_their_turns() {
     outcome.assert_holds();
 }
 
+fn two_clients_of(handler: MethodRouter<Shared>) -> Trial<Shared> {
+    Trial::new(|| async { Shared::default() })
+        .service(move |locks, shared| {
+            Router::new().route("/", handler.clone()).layer(Extension(locks)).with_state(shared)
+        })
+        .request(|| request("/"))
+        .request(|| request("/"))
+}
+
 #[tokio::test]
 async fn a_handler_that_finishes_without_its_client_releases_its_lock() {
     #[distributed_lock(resource = "stock:42", on_disconnect = "finish")]
@@ -106,10 +115,7 @@ async fn a_handler_that_finishes_without_its_client_releases_its_lock() {
         sleep(Duration::from_millis(500)).await;
         shared.done.fetch_add(1, Ordering::SeqCst);
     }
-    let outcome = Trial::new(|| async { Shared::default() })
-        .service(|locks, shared| Router::new().route("/", post(handler)).layer(Extension(locks)).with_state(shared))
-        .request(|| request("/"))
-        .request(|| request("/"))
+    let outcome = two_clients_of(post(handler))
         .check(|shared, answers| async move {
             let sure = answers.iter().filter(|answer| answer.is_success()).count();
             let done = shared.done.load(Ordering::SeqCst) as usize;
@@ -163,10 +169,7 @@ async fn a_paused_clock_passes_while_a_holder_finishes() {
         sleep(Duration::from_secs(4)).await;
         shared.done.fetch_add(1, Ordering::SeqCst);
     }
-    let outcome = Trial::new(|| async { Shared::default() })
-        .service(|locks, shared| Router::new().route("/", post(handler)).layer(Extension(locks)).with_state(shared))
-        .request(|| request("/"))
-        .request(|| request("/"))
+    let outcome = two_clients_of(post(handler))
         .check(|shared, answers| async move {
             let sure = answers.iter().filter(|answer| answer.is_success() || answer.is_hung_up()).count();
             sure == 0 || shared.done.load(Ordering::SeqCst) > 0
