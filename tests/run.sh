@@ -82,7 +82,7 @@ export SIMULATION_SEEDS=${SIMULATION_SEEDS:-60}
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
 # The tests that wait, for servers or in real time, and leave the processors idle.
-waiting=(chaos core faults http operations postgres redis saga serve trials worker zookeeper)
+waiting=(chaos core faults handlers http operations postgres redis saga serve trials worker zookeeper)
 
 # The arguments of the programs, after a `--`, that leave out what SKIP names. Not for the tests inside libraries and programs: these need
 # none of it, and some have such names.

@@ -112,17 +112,3 @@ fn buy() -> Request<Body> {
 fn names<S: Serializer>(questions: &[Question], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(questions.iter().map(ToString::to_string))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_handler_is_found_by_the_question_that_should_find_it() {
-        let report = try_out().unwrap();
-        assert!(report.passed(), "{report}");
-        println!("{report}");
-        let json = serde_json::to_value(&report).unwrap();
-        assert_eq!(json["modes"][1]["broken_by"][0], "frozen");
-    }
-}
