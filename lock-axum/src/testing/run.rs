@@ -196,6 +196,10 @@ impl Run<'_> {
             }
             let applies = question.is_none_or(Question::is_about_interleaving);
             let second_was_held = applies && self.others(plan).await?;
+            if second_was_held {
+                // The first ended before the step that it had reached in an earlier run.
+                self.rest_ends(first).await?;
+            }
             return Ok(Carried { was_held: false, second_was_held, applies });
         }
         let request = &mut self.requests[first];
@@ -223,17 +227,20 @@ impl Run<'_> {
                 self.told.went_on(first, &self.requests[first]);
             }
         }
-        let running: Vec<usize> = (0..self.requests.len()).filter(|index| self.requests[*index].is_running()).collect();
-        // The one that was held first goes first.
-        let mut order: Vec<usize> = running.iter().copied().filter(|index| *index != first).collect();
-        if running.contains(&first) {
-            order.insert(0, first);
-        }
+        self.rest_ends(first).await?;
+        Ok(Carried { was_held: true, second_was_held, applies })
+    }
+
+    /// What still runs goes on to its end. The one that was held first goes first.
+    async fn rest_ends(&mut self, first: usize) -> Result<(), Problem> {
+        let mut order: Vec<usize> =
+            (0..self.requests.len()).filter(|index| self.requests[*index].is_running()).collect();
+        order.sort_by_key(|index| *index != first);
         self.poll(&order, None, false).await?;
         for index in order {
             self.told.went_on(index, &self.requests[index]);
         }
-        Ok(Carried { was_held: true, second_was_held, applies })
+        Ok(())
     }
 
     /// The other requests run to their ends, one after another, or until they wait. Returns whether the second was held at its step.

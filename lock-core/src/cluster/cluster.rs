@@ -15,7 +15,7 @@ use crate::quorum::{Change, Membership, MembershipConfig, RollCall, cluster_cloc
 use crate::random::{Random, WaiterId};
 
 /// How long callers wait for the first connections to be made.
-const FIRST_CONTACT: Duration = Duration::from_secs(1);
+pub(super) const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
 /// The latest clock reading that is accepted; it will be reached in the year 2112. Tokens have room above it, up to 2^53 - 1.
 const LATEST_CLOCK: u64 = 1 << 52;

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::cluster::NotedRoster;
+use super::cluster::{FIRST_CONTACT, NotedRoster};
 use super::{Cluster, MemberState, NodeSet};
 use crate::error::{NodeError, NotMember};
 use crate::node::{FenceReading, Inspection, NodeFuture};
@@ -102,7 +102,7 @@ impl Cluster {
             self.membership().pause(node, false);
             member.state.replace(MemberState::Joining);
         }
-        *self.answers.outage() = Outage::default();
+        *self.answers.outage() = Outage::expecting(self.now() + FIRST_CONTACT);
         self.note_quorum();
     }
 

@@ -10,6 +10,8 @@ pub const OUTAGE_GRACE: Duration = Duration::from_secs(1);
 /// until a majority replies to anything, however late, because nodes that are slow are not away. And they show it only for a while:
 /// what was true when the last one ended need not be true [a second](OUTAGE_GRACE) later.
 ///
+/// The time in which [first connections](Self::expecting) are made is no outage.
+///
 /// Times are counted from any fixed moment.
 ///
 /// # Examples
@@ -33,7 +35,7 @@ pub struct Outage {
     /// Since when too few nodes vote; `None` while a majority does.
     too_few_since: Option<Duration>,
     failing: Option<Failing>,
-    /// When a majority replied last.
+    /// When a majority replied last, or was first to be expected to.
     answered_at: Duration,
 }
 
@@ -47,6 +49,13 @@ struct Failing {
 }
 
 impl Outage {
+    /// The first connections are made until `contact`: a reply that does not come before says nothing. Attempts that fail before,
+    /// because nodes cannot be connected to, count.
+    #[must_use]
+    pub fn expecting(contact: Duration) -> Self {
+        Self { answered_at: contact, ..Self::default() }
+    }
+
     /// A majority replied to something, in time or late, whatever it said.
     pub fn answered(&mut self, now: Duration) {
         (self.failing, self.answered_at) = (None, now);
@@ -55,7 +64,7 @@ impl Outage {
     /// An attempt that began at `began` has ended, and no majority had replied.
     pub fn attempt_failed(&mut self, began: Duration, now: Duration) {
         // A reply to another one meanwhile counts for the time before.
-        let since = began.max(self.answered_at);
+        let since = began.max(self.answered_at.min(now));
         self.failing = Some(match self.failing {
             // Attempts that failed far apart are two outages, with a time in between of which nothing is known.
             Some(before) if since <= before.last + OUTAGE_GRACE => {
@@ -68,9 +77,12 @@ impl Outage {
     /// A majority of the nodes votes, or too few do.
     pub fn inspected(&mut self, majority: bool, now: Duration) {
         if !majority {
+            if now < self.answered_at {
+                return;
+            }
             let since = self.lost_since(now).unwrap_or(now);
             self.too_few_since.get_or_insert(since);
-        } else if self.too_few_since.take().is_some() {
+        } else if self.too_few_since.take().is_some() || now < self.answered_at {
             self.answered(now);
         }
     }
@@ -147,6 +159,27 @@ mod tests {
         // The next outage has a second of its own.
         outage.attempt_failed(ms(60_000), ms(60_050));
         assert!(!outage.is_lasting(ms(60_050)));
+    }
+
+    #[test]
+    fn first_connections_that_take_their_time_are_none() {
+        let mut outage = Outage::expecting(ms(1000));
+        outage.inspected(false, ms(10));
+        assert_eq!(outage.lost_since(ms(999)), None);
+        outage.attempt_failed(ms(0), ms(1050));
+        assert_eq!(outage.lost_since(ms(1050)), Some(ms(1000)));
+        outage.inspected(false, ms(1060));
+        assert!(!outage.is_lasting(ms(1999)) && outage.is_lasting(ms(2000)));
+        // They were made in no time.
+        let mut outage = Outage::expecting(ms(1000));
+        outage.inspected(true, ms(10));
+        outage.attempt_failed(ms(20), ms(70));
+        assert_eq!(outage.lost_since(ms(70)), Some(ms(20)));
+        // Nodes that refuse connections do not have to be waited for.
+        let mut outage = Outage::expecting(ms(1000));
+        outage.attempt_failed(ms(0), ms(5));
+        outage.attempt_failed(ms(900), ms(905));
+        assert!(outage.is_lasting(ms(1005)));
     }
 
     #[test]

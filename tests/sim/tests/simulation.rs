@@ -173,15 +173,15 @@ fn seeds_that_once_broke_a_promise_no_longer_do() {
 /// The seeds run at the same time and in different orders: a run must not depend on anything else in the process.
 #[test]
 fn a_seed_replays_to_the_byte() {
-    let runs = |seeds: [u64; 8]| {
+    let runs = |seeds: [u64; 4]| {
         let all = seeds.map(|seed| Scenario::ALL.map(|scenario| ((seed, scenario.name()), run(seed, scenario, None))));
         all.into_iter().flatten().collect::<BTreeMap<_, _>>()
     };
     let (one, other) = thread::scope(|scope| {
-        let one = scope.spawn(|| runs([1, 2, 3, 4, 5, 6, 7, 8]));
-        (runs([8, 3, 7, 1, 6, 2, 5, 4]), one.join().unwrap())
+        let one = scope.spawn(|| runs([1, 2, 3, 4]));
+        (runs([3, 1, 4, 2]), one.join().unwrap())
     });
-    assert_eq!(one.len(), 8 * Scenario::ALL.len());
+    assert_eq!(one.len(), 4 * Scenario::ALL.len());
     for (seed, one) in one {
         let (one, other) = (one.history, &other[&seed].history);
         let difference = one.lines().zip(other.lines()).find(|(one, other)| one != other);

@@ -62,6 +62,22 @@ async fn a_quorum_lost_for_a_moment_is_ridden_out_inside_wait() {
 
 // promise: lost-quorum
 #[tokio::test(start_paused = true)]
+async fn first_connections_that_take_their_time_are_no_outage() {
+    let cluster = MemoryCluster::new(5);
+    cluster.builder().connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(HANGS));
+    let locks = cluster.builder().wait(WAIT).connect_lazy().unwrap();
+    let acquiring = join_all((0..100).map(|number| locks.lock(format!("r{number}")).acquire()));
+    let answering = async {
+        sleep(SECOND * 3 / 2).await;
+        cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
+    };
+    let (guards, ()) = tokio::join!(acquiring, answering);
+    assert!(guards.iter().all(Result::is_ok), "{:?}", guards.iter().find(|guard| guard.is_err()));
+}
+
+// promise: lost-quorum
+#[tokio::test(start_paused = true)]
 async fn after_a_second_every_caller_is_answered_at_once_until_a_majority_is_back() {
     for (name, fault) in FAULTS {
         let (cluster, locks) = connected().await;

@@ -48,8 +48,10 @@ async fn no_acquisition_fails_while_the_password_of_the_role_changes_every_two_s
         password.lock().unwrap().clone_from(&next);
         for server in &servers {
             set_password(server, &next).await;
-            // It may be connecting again just then.
+            // It may be connecting again just then. The others keep their connections until it has.
             eventually_async("sessions have ended", async || end_sessions(server).await > 0).await;
+            eventually_async("all vote again", async || locks.health().await.nodes.iter().all(|node| node.admitted))
+                .await;
         }
     }
     let done = load.stop().await;

@@ -1,10 +1,12 @@
 //! What cannot be tried is told by name, and never a hang.
 
-use std::future::pending;
+use std::future::{pending, ready};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lock_axum::LockManager;
 use lock_axum::testing::{Problem, Question, Trial, post, step};
+use tokio::task::yield_now;
 
 type Tasks = Trial<()>;
 
@@ -172,4 +174,18 @@ async fn a_destructor_that_panics_leaves_the_outcome() {
     });
     let problem = problem(sound(endless).max_time(Duration::from_millis(200))).await;
     assert!(matches!(problem, Problem::Stuck { .. }), "{problem}");
+}
+
+#[tokio::test]
+async fn all_requests_end_although_one_makes_fewer_steps_than_before() {
+    let runs = AtomicUsize::new(0);
+    // Only the runs that count the steps see all of them.
+    let state = move || ready(if runs.fetch_add(1, Ordering::Relaxed) < 2 { 4 } else { 0 });
+    let yields = |times| async move {
+        for _ in 0..times {
+            yield_now().await;
+        }
+    };
+    let trial = Trial::new(state).tasks(1, move |_, times| yields(times)).tasks(1, move |_, _| yields(4));
+    trial.check(|_, answers| async move { answers.len() == 2 }).run().await.assert_holds();
 }
