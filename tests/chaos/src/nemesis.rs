@@ -51,7 +51,8 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         Self { world, dice: Dice::new(seed), deck, active_faults: Vec::new(), progress: Vec::new() }
     }
 
-    /// Waits until all servers vote. Only from then on may a minority lose its data.
+    /// Waits until all servers vote. Only from then on may a minority lose its data. Then waits until every service was seen to hold a
+    /// lock: one that is still connecting has no place in any queue.
     pub(super) async fn first_start(&mut self) {
         self.phase("first start");
         let began = Instant::now();
@@ -63,6 +64,15 @@ impl<'a, 'b> Nemesis<'a, 'b> {
                 }
                 sleep(TICK).await;
             }
+        }
+        let mut starting: Vec<_> = (0..SERVICES).collect();
+        while !starting.is_empty() {
+            starting.retain(|service| !self.world.holds(*service));
+            if began.elapsed() > RECOVERY {
+                self.world.problems.push(format!("services {starting:?} did not get a lock at the start"));
+                break;
+            }
+            sleep(Duration::from_millis(1)).await;
         }
     }
 
