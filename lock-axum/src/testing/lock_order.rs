@@ -8,7 +8,8 @@ use lock_core::observer::{AcquireBegan, LockObserver, OTHER};
 /// orders wait for each other until their `wait` is over.
 ///
 /// An observer of managers, which does nothing in release builds. It sees locks that are taken inside the *scope* of another one: in a guarded
-/// handler or function, and in [`run`](lock_core::LockRequest::run); of several scopes around it, the innermost. It keeps 4,096 pairs. Templates are those of macro and layer, or of
+/// handler or function, and in [`run`](lock_core::LockRequest::run); of several scopes around it, the innermost. It keeps the first 4,096 pairs, and
+/// their reverses. Templates are those of macro and layer, or of
 /// [`LockRequest::template`](lock_core::LockRequest::template). The warning is the event `lock.order` (level warn), with both places in the code.
 /// The managers of a [`Trial`](super::Trial) have it.
 ///
@@ -38,7 +39,7 @@ pub struct LockOrder;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reversed {
-    /// The templates, the outer one first, as they were nested first.
+    /// The templates, in the order of their names.
     pub templates: (String, String),
     /// Where the second one was taken inside the first: a function, its file and line, as far as debug information says so.
     pub first: String,
@@ -49,20 +50,35 @@ pub struct Reversed {
 /// How many pairs are kept. A program has fewer, unless names that are made at run time are its templates.
 const MOST: usize = 4096;
 
+static SEEN: Mutex<Seen> = Mutex::new(Seen(BTreeMap::new()));
+
 /// Pairs of templates, the outer one first, and where they were nested first.
-static SEEN: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
+struct Seen(BTreeMap<(String, String), String>);
+
+impl Seen {
+    /// Whether a pair is new, and there is room for it. For the reverse of one that is kept, there is.
+    fn takes(&self, pair: &(String, String)) -> bool {
+        !self.0.contains_key(pair) && (self.0.len() < MOST || self.first_place_of_reverse(pair).is_some())
+    }
+
+    fn first_place_of_reverse(&self, (outer, inner): &(String, String)) -> Option<&String> {
+        self.0.get(&(inner.clone(), outer.clone()))
+    }
+
+    fn reversed(&self) -> Vec<Reversed> {
+        let both = |(pair, first): (&(String, String), &String)| {
+            let second = self.first_place_of_reverse(pair).filter(|_| pair.0 < pair.1)?;
+            Some(Reversed { templates: pair.clone(), first: first.clone(), second: second.clone() })
+        };
+        self.0.iter().filter_map(both).collect()
+    }
+}
 
 impl LockOrder {
     /// The pairs that were nested in both orders so far, in this process.
     #[must_use]
     pub fn reversed() -> Vec<Reversed> {
-        let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let both = |(pair, first): (&(String, String), &String)| {
-            let (outer, inner) = pair;
-            let second = seen.get(&(inner.clone(), outer.clone())).filter(|_| outer < inner)?;
-            Some(Reversed { templates: pair.clone(), first: first.clone(), second: second.clone() })
-        };
-        seen.iter().filter_map(both).collect()
+        SEEN.lock().unwrap_or_else(PoisonError::into_inner).reversed()
     }
 }
 
@@ -77,18 +93,17 @@ impl LockObserver for LockOrder {
             return;
         }
         let pair = (outer.to_owned(), inner.to_owned());
-        let is_known = |seen: &BTreeMap<_, _>| seen.contains_key(&pair) || seen.len() >= MOST;
-        if is_known(&SEEN.lock().unwrap_or_else(PoisonError::into_inner)) {
+        if !SEEN.lock().unwrap_or_else(PoisonError::into_inner).takes(&pair) {
             return;
         }
         // It takes milliseconds, in which the other threads go on.
         let place = place();
         let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_known(&seen) {
+        if !seen.takes(&pair) {
             return;
         }
-        let reversed = seen.get(&(pair.1.clone(), pair.0.clone())).cloned();
-        seen.insert(pair.clone(), place.clone());
+        let reversed = seen.first_place_of_reverse(&pair).cloned();
+        seen.0.insert(pair, place.clone());
         drop(seen);
         if let Some(other_place) = reversed {
             lock_core::log_event!(warn: "lock.order", outer, inner, place, other_place,
@@ -113,4 +128,29 @@ fn place() -> String {
         }
     }
     "an unknown place".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_kept_up_to_a_bound_and_the_reverses_of_those_that_are() {
+        let pair = |outer: &str, inner: &str| (outer.to_owned(), inner.to_owned());
+        let mut seen = Seen(BTreeMap::new());
+        for index in 0..MOST {
+            let pair = pair("outer", &format!("inner-{index}"));
+            assert!(seen.takes(&pair), "{index}");
+            seen.0.insert(pair, format!("here {index}"));
+        }
+        assert!(!seen.takes(&pair("outer", "one-more")) && !seen.takes(&pair("outer", "inner-7")));
+        assert!(!seen.takes(&pair("one-more", "outer")), "its reverse is not kept");
+        // What is dangerous is found all the same, once.
+        let reverse = pair("inner-7", "outer");
+        assert!(seen.takes(&reverse));
+        seen.0.insert(reverse.clone(), "there".to_owned());
+        assert!(!seen.takes(&reverse));
+        let told = Reversed { templates: reverse, first: "there".to_owned(), second: "here 7".to_owned() };
+        assert_eq!(seen.reversed(), [told]);
+    }
 }
