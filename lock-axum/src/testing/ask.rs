@@ -8,6 +8,7 @@ use super::question::Question;
 use super::run::{Plan, Ran, Runner};
 use super::schedule::{Facts, Schedule};
 use super::trial::Trial;
+use super::watchdog::Watchdog;
 
 /// How many schedules with two switches are tried for each pair of requests, the shortest first.
 const TWO_SWITCHES: usize = 24;
@@ -20,11 +21,13 @@ pub(super) async fn ask<S: Clone + Send + 'static>(trial: &Trial<S>) -> Outcome 
         return outcome;
     }
     let clock = Clock::detect().await;
-    let runner = Runner { trial, clock, recorder: Recorder::new(), tasks_of_state: 0 };
+    let watchdog = Watchdog::start(trial.max_time);
+    let runner = Runner { trial, clock, recorder: Recorder::new(), watchdog: &watchdog, tasks_of_state: 0 };
     let mut asking = Asking { runner, outcome };
-    if let Err(problem) = asking.ask_all().await {
+    if let Err(problem) = watchdog.watch(asking.ask_all()).await {
         asking.outcome.problems.push(problem);
     }
+    asking.outcome.shortest_first();
     asking.outcome
 }
 
@@ -36,11 +39,13 @@ struct Asking<'a, S> {
 impl<S: Clone + Send + 'static> Asking<'_, S> {
     async fn ask_all(&mut self) -> Result<(), Problem> {
         let steps = self.one_after_another().await?;
-        let questions = Question::ALL.into_iter().filter(|question| self.runner.trial.questions.contains(question));
-        for question in questions {
-            let of_locks = matches!(question, Question::Lost | Question::Frozen | Question::Unlocked);
+        let asked = &self.runner.trial.questions;
+        if !self.outcome.takes_locks && asked.iter().all(|question| question.is_about_locks()) {
+            return Err(Problem::NoLock);
+        }
+        for question in Question::ALL.into_iter().filter(|question| asked.contains(question)) {
             // Without a lock, there is none to lose, and the race says all.
-            if of_locks && !self.outcome.takes_locks {
+            if question.is_about_locks() && !self.outcome.takes_locks {
                 continue;
             }
             let asked = match question {
@@ -167,6 +172,16 @@ impl Outcome {
                 tried.broken += usize::from(is_broken);
             }
             None => self.tried.push(Tried { question, schedules: 1, broken: usize::from(is_broken) }),
+        }
+    }
+
+    /// Within each question, the schedules in which the request was held early come first; where it is the same step, the earlier request.
+    fn shortest_first(&mut self) {
+        let step = |schedule: &Schedule| schedule.step.unwrap_or(usize::MAX);
+        let question = |schedule: &Schedule| Question::ALL.iter().position(|question| *question == schedule.question);
+        self.broken.sort_by_key(|schedule| (question(schedule), step(schedule)));
+        if let Some(unlocked) = &mut self.unlocked {
+            unlocked.broken.sort_by_key(step);
         }
     }
 

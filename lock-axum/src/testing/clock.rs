@@ -13,6 +13,33 @@ const IDLE_LOOKS: u32 = 20;
 /// The same under a paused clock, in which each look skips twice as much time as the one before: 4 s.
 const IDLE_LOOKS_PAUSED: u32 = 12;
 
+/// An end to waiting. As long as this thread did not run, because the machine was busy or suspended, or because something blocked it, counts as
+/// two looks: what could do nothing in that time is not late.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline {
+    left: Duration,
+    last: Instant,
+}
+
+impl Deadline {
+    pub(super) fn after(time: Duration) -> Self {
+        Self { left: time, last: Instant::now() }
+    }
+
+    /// What is left of the time, as of the last call of [`is_over`](Self::is_over).
+    pub(super) fn left(&self) -> Duration {
+        self.left
+    }
+
+    /// To be called at each look.
+    pub(super) fn is_over(&mut self) -> bool {
+        let gap = self.last.elapsed();
+        self.last += gap;
+        self.left = self.left.saturating_sub(gap.min(2 * LOOK));
+        self.left.is_zero()
+    }
+}
+
 /// Which clock the runtime has.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
@@ -42,16 +69,16 @@ impl Clock {
         looks >= if self.paused { IDLE_LOOKS_PAUSED } else { IDLE_LOOKS }
     }
 
-    /// The output of `work`, unless it takes longer than until `deadline`.
-    pub(super) async fn limit<T>(self, deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
-        let (mut work, mut looks) = (pin!(work), 0);
+    /// The output of `work`, unless it takes longer than `time`.
+    pub(super) async fn limit<T>(self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let (mut work, mut looks, mut deadline) = (pin!(work), 0, Deadline::after(time));
         loop {
             tokio::select! {
                 biased;
                 output = &mut work => return Some(output),
                 () = self.pass(looks) => looks += 1,
             }
-            if Instant::now() >= deadline {
+            if deadline.is_over() {
                 return None;
             }
         }

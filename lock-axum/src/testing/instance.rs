@@ -10,6 +10,7 @@ use lock_core::observer::{AcquireBegan, AcquireEnded, HoldBegan, LockObserver, N
 use lock_core::{ConnectError, LockManager, MemoryNode};
 
 use super::LockOrder;
+use super::clock::Clock;
 
 /// Longer than nobody is granted a lock that was taken from its holder.
 const EVICTION_GAP: Duration = Duration::from_millis(200);
@@ -73,16 +74,18 @@ impl Instance {
         self.seen.acquiring.load(Ordering::Acquire) > 0 && self.seen.refused.load(Ordering::Acquire)
     }
 
-    /// Takes its locks from it, as an operator does. It is told at once, and the next one may have them.
-    pub(super) async fn lose_all(&self, masters: &Masters) {
+    /// Takes its locks from it, as an operator does. It is told at once, and the next one may have them. Returns whether it was told of all.
+    pub(super) async fn lose_all(&self, masters: &Masters, clock: Clock) -> bool {
+        let mut was_told = true;
         for lease in self.locks.held() {
             let (locks, resource) = (self.locks.clone(), lease.resource().to_owned());
             // It would wait for as long as nobody is granted the lock; the masters' clocks are advanced instead.
             let forced = tokio::spawn(async move { _ = locks.force_release(&resource).await });
-            _ = tokio::time::timeout(TOLD_WITHIN, lease.lost()).await;
+            was_told &= clock.limit(TOLD_WITHIN, lease.lost()).await.is_some();
             masters.advance(EVICTION_GAP);
             forced.abort();
         }
+        was_told
     }
 }
 

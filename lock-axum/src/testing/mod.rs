@@ -12,6 +12,7 @@
 //! | `instance` | the managers and masters of a run, and how a lock is lost |
 //! | `place` | where a request stands: its last event or span, or a [`step`] by hand |
 //! | `clock` | waiting, in real time and under a paused clock |
+//! | `watchdog` | says which request blocks its thread |
 //! | `schedule`, `advice`, `outcome`, `problem`, `answer` | what is told |
 //! | `lock_order` | templates that are nested in both orders |
 
@@ -29,6 +30,7 @@ mod request;
 mod run;
 mod schedule;
 mod trial;
+mod watchdog;
 
 pub use self::answer::Answer;
 pub use self::lock_order::{LockOrder, Reversed};

@@ -18,6 +18,14 @@ pub enum Problem {
     /// There is a request, and no service for it.
     #[error("there are requests, and no service: add .service(|locks, state| ..)")]
     NoService,
+    /// No question is asked.
+    #[error("there is no question: name at least one in .only([..])")]
+    NoQuestion,
+    /// Only questions about locks were asked, and no request takes one.
+    #[error(
+        "no request takes a lock, and all that was asked is what happens when one is lost or excludes nobody: ask for a race"
+    )]
+    NoLock,
     /// There is no check.
     #[error("there is no check: add .check(|state, answers| async move {{ .. }})")]
     NoCheck,

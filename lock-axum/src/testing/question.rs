@@ -21,6 +21,15 @@ impl Question {
     /// All questions, in the order in which they are asked.
     pub const ALL: [Self; 5] = [Self::Race, Self::HangUp, Self::Lost, Self::Frozen, Self::Unlocked];
 
+    pub(super) fn is_about_locks(self) -> bool {
+        matches!(self, Self::Lost | Self::Frozen | Self::Unlocked)
+    }
+
+    /// Whether requests are dropped.
+    pub(super) fn drops_requests(self) -> bool {
+        matches!(self, Self::HangUp | Self::Lost)
+    }
+
     pub(super) fn is_about_interleaving(self) -> bool {
         matches!(self, Self::Race | Self::Unlocked)
     }

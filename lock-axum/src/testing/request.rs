@@ -45,6 +45,10 @@ impl Request {
         self.place.last()
     }
 
+    pub(super) fn place_of_work(&self) -> &Arc<Place> {
+        &self.place
+    }
+
     /// Makes one step if a wake-up came; or else asks for `cx` to be woken by the next. Returns whether it did.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>, recorder: &Recorder) -> bool {
         let Some(work) = &mut self.work else { return false };

@@ -4,14 +4,14 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_core::LockManager;
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
 use super::answer::{Answer, panic_message};
-use super::clock::Clock;
+use super::clock::{Clock, Deadline};
 use super::instance::Masters;
 use super::place::Recorder;
 use super::problem::Problem;
@@ -19,6 +19,7 @@ use super::question::Question;
 use super::request::Request;
 use super::schedule::{Facts, Told};
 use super::trial::Trial;
+use super::watchdog::{Doing, Watchdog};
 
 /// After how many looks a request counts as waiting for a lock that others hold: 10 ms.
 const WAITING_LOOKS: u32 = 2;
@@ -71,6 +72,7 @@ pub(super) struct Runner<'a, S> {
     pub(super) trial: &'a Trial<S>,
     pub(super) clock: Clock,
     pub(super) recorder: Recorder,
+    pub(super) watchdog: &'a Watchdog,
     /// How many tasks the state of a run has more than when it was made: those of connections that were opened later.
     pub(super) tasks_of_state: usize,
 }
@@ -78,9 +80,10 @@ pub(super) struct Runner<'a, S> {
 /// One run under way.
 struct Run<'r> {
     requests: Vec<Request>,
-    deadline: Instant,
+    deadline: Deadline,
     clock: Clock,
     recorder: &'r Recorder,
+    watchdog: &'r Watchdog,
     /// How many tasks there were before the first step.
     tasks: usize,
     told: Told,
@@ -99,16 +102,17 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let before = alive_tasks();
         let ran = self.run_on_fresh_state(plan).await;
         // What the state left behind must not be taken for a part of the next run.
-        let until = Instant::now() + Duration::from_millis(20);
-        while alive_tasks() > before && Instant::now() < until {
+        let mut until = Deadline::after(Duration::from_millis(20));
+        while alive_tasks() > before && !until.is_over() {
             self.clock.pass(0).await;
         }
         ran
     }
 
     async fn run_on_fresh_state(&mut self, plan: Plan) -> Result<Ran, Problem> {
-        let deadline = Instant::now() + self.trial.max_time;
-        let made = self.clock.limit(deadline, caught(async { (self.trial.state)().await })).await;
+        self.watchdog.begin(plan.question);
+        let making = self.caught(Doing::State, async { (self.trial.state)().await });
+        let made = self.clock.limit(self.trial.max_time, making).await;
         let state = match made {
             Some(made) => made.map_err(Problem::StatePanicked)?,
             None => return Err(Problem::StateNeverReady { limit: self.trial.max_time }),
@@ -117,19 +121,21 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let masters = Masters::new();
         let mut requests = Vec::new();
         for (index, work) in self.trial.work.iter().enumerate() {
-            let own = catch_unwind(AssertUnwindSafe(|| state.clone()));
-            let own = own.map_err(|panic| Problem::StatePanicked(panic_message(&*panic)))?;
+            let own = clone_of(&state)?;
             let masters = if plan.question == Some(Question::Unlocked) { &Masters::new() } else { &masters };
             let frozen = plan.question == Some(Question::Frozen) && index == plan.first;
             let instance = masters.instance(frozen).await.map_err(|error| Problem::NoLocks(error.to_string()))?;
-            requests.push(Request::new(work.begin(self.trial.service.as_ref(), instance.locks.clone(), own), instance));
+            let begun = work.begin(self.trial.service.as_ref(), instance.locks.clone(), own);
+            let request = Request::new(begun, instance);
+            self.watchdog.add(&work.label, &request);
+            requests.push(request);
         }
         let told = Told::new(self.trial.work.iter().map(|work| work.label.clone()).collect());
         // The time to prepare the state and the masters is not the requests'.
-        let deadline = Instant::now() + self.trial.max_time;
-        let (clock, recorder) = (self.clock, &self.recorder);
+        let deadline = Deadline::after(self.trial.max_time);
+        let (clock, recorder, watchdog) = (self.clock, &self.recorder, self.watchdog);
         let tasks_before = alive_tasks() + self.tasks_of_state;
-        let mut run = Run { requests, deadline, clock, recorder, tasks: tasks_before, told };
+        let mut run = Run { requests, deadline, clock, recorder, watchdog, tasks: tasks_before, told };
         let carried = run.carry_out(plan, &masters).await;
         let Run { mut requests, told, .. } = run;
         let managers: Vec<_> = requests.iter().map(|request| request.instance.locks.clone()).collect();
@@ -143,15 +149,42 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         };
         self.settle(managers, tasks, plan.question).await;
         let mut facts = told.facts(&requests, plan);
-        let answers = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
-        let check = if applies { self.check(state, answers, &mut facts).await? } else { true };
+        let answers: Vec<_> = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
+        let check = if applies { self.check(plan, state, answers, &mut facts).await? } else { true };
         Ok(Ran { was_held, second_was_held, applies, check, facts })
     }
 
-    async fn check(&self, state: S, answers: Vec<Answer>, facts: &mut Facts) -> Result<bool, Problem> {
+    /// The output of a future of the program, or what it said when it panicked.
+    async fn caught<T>(&self, doing: Doing, work: impl Future<Output = T>) -> Result<T, String> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            let poll = || catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
+            match self.watchdog.during(doing, poll) {
+                Ok(polled) => polled.map(Ok),
+                Err(panic) => Poll::Ready(Err(panic_message(&*panic))),
+            }
+        })
+        .await
+    }
+
+    /// Work on a blocking thread goes on when its request is dropped, and a busy machine may not have come to its end: what is false then is looked
+    /// at again.
+    async fn check(&self, plan: Plan, state: S, answers: Vec<Answer>, facts: &mut Facts) -> Result<bool, Problem> {
+        let mut looks = 0;
+        loop {
+            let holds = self.check_once(clone_of(&state)?, answers.clone(), facts).await?;
+            if holds || !plan.question.is_some_and(Question::drops_requests) || self.clock.is_idle(looks) {
+                return Ok(holds);
+            }
+            self.clock.pass(looks).await;
+            looks += 1;
+        }
+    }
+
+    async fn check_once(&self, state: S, answers: Vec<Answer>, facts: &mut Facts) -> Result<bool, Problem> {
         let Some(check) = &self.trial.check else { return Err(Problem::NoCheck) };
-        let checked = caught(async { check(state, answers).await });
-        match self.clock.limit(Instant::now() + self.trial.max_time, checked).await {
+        let checked = self.caught(Doing::Check, async { check(state, answers).await });
+        match self.clock.limit(self.trial.max_time, checked).await {
             Some(Ok(check)) => Ok(check),
             Some(Err(message)) => Err(Problem::CheckPanicked { message, ran: std::mem::take(&mut facts.lines) }),
             None => Err(Problem::CheckNeverEnds { limit: self.trial.max_time }),
@@ -160,17 +193,17 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
 
     /// Waits for what the requests left behind: handlers that finish without their client, releases, and tasks that they spawned.
     async fn settle(&mut self, managers: Vec<LockManager>, tasks: usize, question: Option<Question>) {
-        let until = Instant::now() + self.trial.max_time;
+        let mut until = Deadline::after(self.trial.max_time);
         let of_state = tasks + self.tasks_of_state;
         let held = || managers.iter().any(|locks| !locks.held().is_empty());
         let mut looks = 0;
         // A frozen holder that never ends keeps its lock: it has been reported.
-        while held() && Instant::now() < until {
+        while held() && !until.is_over() {
             self.clock.pass(looks).await;
             looks += 1;
         }
         shut_down(&managers).await;
-        if matches!(question, Some(Question::HangUp | Question::Lost)) {
+        if question.is_some_and(Question::drops_requests) {
             for looks in 0..BLOCKING_LOOKS {
                 self.clock.pass(looks).await;
             }
@@ -210,12 +243,15 @@ impl Run<'_> {
         };
         self.told.held(first, request, question);
         if !applies {
-            request.hang_up(self.recorder);
+            self.hang_up(first);
             return Ok(Carried { was_held: true, second_was_held: false, applies });
         }
         match question {
-            Some(Question::HangUp) => request.hang_up(self.recorder),
-            Some(Question::Lost) => request.instance.lose_all(masters).await,
+            Some(Question::HangUp) => self.hang_up(first),
+            Some(Question::Lost) if !request.instance.lose_all(masters, self.clock).await => {
+                self.hang_up(first);
+                return Ok(Carried { was_held: true, second_was_held: false, applies: false });
+            }
             Some(Question::Frozen) => masters.expire_all(),
             _ => {}
         }
@@ -229,6 +265,10 @@ impl Run<'_> {
         }
         self.rest_ends(first).await?;
         Ok(Carried { was_held: true, second_was_held, applies })
+    }
+
+    fn hang_up(&mut self, index: usize) {
+        self.watchdog.request(index, &mut self.requests[index], |request| request.hang_up(self.recorder));
     }
 
     /// What still runs goes on to its end. The one that was held first goes first.
@@ -273,7 +313,7 @@ impl Run<'_> {
     /// Polls some requests, the earlier ones first, until all have ended; or until the first of them is at a step; or, if they may give way,
     /// until all of them wait, or a quarter of the time that is left has passed: one that tries again and again waits, too.
     async fn poll(&mut self, who: &[usize], hold_at: Option<usize>, may_give_way: bool) -> Result<Stop, Problem> {
-        let gives_way = Instant::now() + self.deadline.saturating_duration_since(Instant::now()) / 4;
+        let mut gives_way = Deadline::after(self.deadline.left() / 4);
         let mut turns = Turns::default();
         let mut looks = 0;
         loop {
@@ -283,12 +323,15 @@ impl Run<'_> {
             if hold_at.is_some_and(|at| self.requests[who[0]].steps >= at) {
                 return Ok(Stop::Held);
             }
-            if Instant::now() >= self.deadline {
+            if self.deadline.is_over() {
                 return Err(self.never_ends(who));
             }
-            let (requests, recorder) = (&mut self.requests, self.recorder);
+            let (requests, recorder, watchdog) = (&mut self.requests, self.recorder, self.watchdog);
             let step = poll_fn(|cx| {
-                let stepped = turns.order(who.len()).find(|turn| requests[who[*turn]].poll_step(cx, recorder));
+                let stepped = turns.order(who.len()).find(|turn| {
+                    let index = who[*turn];
+                    watchdog.request(index, &mut requests[index], |request| request.poll_step(cx, recorder))
+                });
                 stepped.map_or(Poll::Pending, Poll::Ready)
             });
             tokio::select! {
@@ -303,7 +346,7 @@ impl Run<'_> {
             }
             let mut running = who.iter().map(|index| &self.requests[*index]).filter(|request| request.is_running());
             let all_wait = running.all(|request| request.instance.waits_for_a_lock());
-            let waits = self.clock.is_idle(looks) || all_wait && looks >= WAITING_LOOKS || Instant::now() >= gives_way;
+            let waits = gives_way.is_over() || self.clock.is_idle(looks) || all_wait && looks >= WAITING_LOOKS;
             if may_give_way && waits {
                 return Ok(Stop::Waits);
             }
@@ -367,24 +410,18 @@ fn alive_tasks() -> usize {
 }
 
 /// Waits until there are no more tasks than `most`; or until their number has been the same for a while.
-async fn tasks_end(clock: Clock, most: usize, patience: Duration, until: Instant) {
-    let (mut last, mut since, mut looks) = (usize::MAX, Instant::now(), 0);
-    while alive_tasks() > most && Instant::now() < until && since.elapsed() < patience {
+async fn tasks_end(clock: Clock, most: usize, patience: Duration, mut until: Deadline) {
+    let (mut last, mut quiet, mut looks) = (usize::MAX, Deadline::after(patience), 0);
+    while alive_tasks() > most && !until.is_over() && !quiet.is_over() {
         let alive = alive_tasks();
         if alive != last {
-            (last, since) = (alive, Instant::now());
+            (last, quiet) = (alive, Deadline::after(patience));
         }
         clock.pass(looks).await;
         looks += 1;
     }
 }
 
-/// The output of a future, or what it said when it panicked.
-async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
-    let mut work = pin!(work);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-        Ok(polled) => polled.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic_message(&*panic))),
-    })
-    .await
+fn clone_of<S: Clone>(state: &S) -> Result<S, Problem> {
+    catch_unwind(AssertUnwindSafe(|| state.clone())).map_err(|panic| Problem::StatePanicked(panic_message(&*panic)))
 }

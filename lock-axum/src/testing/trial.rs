@@ -41,8 +41,10 @@ type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
 /// - Between two awaits, code runs as one piece here, and two threads may interleave it in production: add a [`step`](super::step).
 /// - Tasks that a request spawns run when they like. The check waits for them, up to the time of a run; in the first runs, in which the requests run
 ///   one after another, until none of them has ended for 500 ms: the tasks that are left are taken for those of the state.
-/// - Work on blocking threads (`spawn_blocking`) is not counted. After a request was dropped, 20 ms are left to it.
-/// - A request that blocks its thread, or loops without an await, cannot be ended from outside: the test hangs.
+/// - Work on blocking threads (`spawn_blocking`) is not counted. After a request was dropped, 20 ms are left to it, and a check that is false then is
+///   asked again for 100 ms.
+/// - A request that blocks its thread, or loops without an await, cannot be ended from outside. After ten times [`max_time`](Self::max_time) without
+///   a poll, the process says on its standard error which request stood where, and aborts.
 /// - While a request is polled, a subscriber of the trial receives its `tracing` events, and not that of the program.
 ///
 /// # Examples
@@ -174,7 +176,8 @@ impl<S: Clone + Send + 'static> Trial<S> {
         self
     }
 
-    /// What has to be true when all requests have ended, in whatever order they ran. `answers` are in the order of the requests.
+    /// What has to be true when all requests have ended, in whatever order they ran. `answers` are in the order of the requests. It may be asked
+    /// more than once about a run.
     pub fn check<F, Fut>(mut self, check: F) -> Self
     where
         F: Fn(S, Vec<Answer>) -> Fut + Send + Sync + 'static,
@@ -184,7 +187,7 @@ impl<S: Clone + Send + 'static> Trial<S> {
         self
     }
 
-    /// Asks only some questions. Defaults to all.
+    /// Asks only some questions, at least one. Defaults to all.
     pub fn only(mut self, questions: impl IntoIterator<Item = Question>) -> Self {
         self.questions = questions.into_iter().collect();
         self
@@ -197,7 +200,9 @@ impl<S: Clone + Send + 'static> Trial<S> {
     }
 
     /// How long each part of a run may take, from 100 ms to a minute of real time: making the state, the requests, what they left behind, and the
-    /// check. Defaults to 2 s.
+    /// check. Defaults to 2 s. Time in which a busy or suspended machine does not run the trial counts little, so that slowness raises no alarm.
+    ///
+    /// After ten times as long without a poll, the process is aborted: something blocks its thread.
     pub fn max_time(mut self, time: Duration) -> Self {
         self.max_time = time;
         self
@@ -222,6 +227,7 @@ impl<S: Clone + Send + 'static> Trial<S> {
             _ if self.work.is_empty() => Some(Problem::NoRequest),
             _ if self.service.is_none() && self.work.iter().any(is_request) => Some(Problem::NoService),
             _ if self.check.is_none() => Some(Problem::NoCheck),
+            _ if self.questions.is_empty() => Some(Problem::NoQuestion),
             _ if self.work.len() == 1 && needs_others => Some(Problem::OneRequest),
             _ if self.work.len() > 8 => {
                 out_of_range("requests", self.work.len().to_string(), "1".to_owned(), "8".to_owned())

@@ -47,6 +47,9 @@ async fn what_is_missing_is_named() {
     assert!(matches!(problem(trial().tasks(2, task)).await, Problem::NoCheck));
     assert!(matches!(problem(sound(trial().tasks(1, task))).await, Problem::OneRequest));
     assert!(matches!(problem(sound(trial().request(|| post("/")).tasks(1, task))).await, Problem::NoService));
+    assert!(matches!(problem(sound(trial().tasks(2, task)).only([])).await, Problem::NoQuestion));
+    let of_locks = [Question::Lost, Question::Frozen, Question::Unlocked];
+    assert!(matches!(problem(sound(trial().tasks(2, task)).only(of_locks)).await, Problem::NoLock));
     sound(trial().tasks(1, task)).only([Question::HangUp]).run().await.assert_holds();
 }
 

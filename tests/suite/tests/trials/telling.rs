@@ -45,6 +45,28 @@ no request takes a lock
     assert_eq!(refused.downcast_ref::<String>().unwrap(), &text);
 }
 
+#[tokio::test]
+async fn the_shortest_schedule_is_told_first() {
+    async fn sell(db: Db, before: usize) {
+        for _ in 0..before {
+            payment().await;
+        }
+        let stock = db.stock().await;
+        db.sell(stock - 1).await;
+    }
+    let trial = Trial::new(|| async { Db::default() })
+        .tasks(1, |_, db| sell(db, 5))
+        .tasks(1, |_, db| sell(db, 0))
+        .check(|db, _| db.adds_up())
+        .only([Question::Race]);
+    let outcome = trial.run().await;
+    let first = &outcome.broken[0];
+    assert_eq!((first.request, first.step), (1, Some(2)), "{outcome}");
+    let steps: Vec<_> = outcome.broken.iter().map(|schedule| schedule.step).collect();
+    assert!(steps.len() > 1 && steps.is_sorted(), "{steps:?}");
+    assert!(outcome.to_string().contains("\n  B task   step 2 of 2   held here\n"), "{outcome}");
+}
+
 #[test]
 fn a_service_has_no_code_of_trials() {
     // What a service depends on: nothing turns the feature on.
