@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
 mod blocking;
+mod databases;
 mod inputs;
 mod lock_order;
 mod mutants;
