@@ -1,24 +1,18 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::states::NotedRoster;
 use super::{Answers, Member, MemberState, NodeSet};
 use crate::error::{NodeError, is_elsewhere};
 use crate::mutex::Mutex;
-use crate::node::{Keyspace, LockNode, NodeFuture, SetId};
+use crate::node::{Keyspace, LockNode};
 use crate::observer::Reporter;
-use crate::quorum::{Change, Membership, MembershipConfig, RollCall, cluster_clock, majority};
+use crate::quorum::{Change, Membership, MembershipConfig, RollCall, majority};
 use crate::random::{Random, WaiterId};
-
-/// How long callers wait for the first connections to be made.
-pub(super) const FIRST_CONTACT: Duration = Duration::from_secs(1);
-
-/// The latest clock reading that is accepted; it will be reached in the year 2112. Tokens have room above it, up to 2^53 - 1.
-const LATEST_CLOCK: u64 = 1 << 52;
 
 /// The reason that is reported for every node after a shutdown.
 pub(crate) const SHUT_DOWN: &str = "the manager was shut down";
@@ -45,16 +39,9 @@ pub(crate) struct Cluster {
     pub(crate) waiter: WaiterId,
     pub(crate) stop: CancellationToken,
     /// When the first connections began to be made, on the present runtime.
-    began: Mutex<Option<Instant>>,
+    pub(super) began: Mutex<Option<Instant>>,
     /// The cluster clock, and when the last of the nodes' clocks was read: every acquisition asks for it twice.
-    clock: Mutex<Option<(u64, Instant)>>,
-}
-
-/// The roster that votes are counted by, and how many there have been.
-#[derive(Default)]
-pub(super) struct NotedRoster {
-    pub(super) roster: Option<(SetId, u64)>,
-    pub(super) count: u64,
+    pub(super) clock: Mutex<Option<(u64, Instant)>>,
 }
 
 impl Cluster {
@@ -134,22 +121,6 @@ impl Cluster {
         }
     }
 
-    /// Waits until a majority votes, or every first connection was made or failed, or a second has passed.
-    pub(crate) async fn first_contact(&self) {
-        // The common case, without a future: every acquisition passes here.
-        if self.has_quorum() {
-            return;
-        }
-        let mut joining: FuturesUnordered<_> = self.members.iter().map(|member| self.joined(member)).collect();
-        // Not for the last node: a minority that is down must not delay the first lock of a process.
-        while joining.next().await.is_some() && !self.has_quorum() {}
-    }
-
-    /// Waits until every first connection was made or failed, or a second has passed.
-    pub(crate) async fn all_joined(&self) {
-        futures_util::future::join_all(self.members.iter().map(|member| self.joined(member))).await;
-    }
-
     /// The state of a node.
     pub(crate) fn state(&self, node: usize) -> MemberState {
         self.members[node].state.borrow().clone()
@@ -165,38 +136,9 @@ impl Cluster {
         })
     }
 
-    /// Waits until a node's first connection was made or failed.
-    async fn joined(&self, member: &Member) {
-        // Counted from the beginning and not from this call: a node that is down would cost every caller a second.
-        let deadline = self.first_contact_ends();
-        let joined = member.state.wait_for(|state| *state != MemberState::Joining);
-        _ = timeout_at(deadline, joined).await;
-    }
-
-    /// If the first connection to a node is being made: the future of its success or failure.
-    pub(crate) fn joining(self: &Arc<Self>, node: usize) -> Option<NodeFuture<()>> {
-        if *self.members[node].state.borrow() != MemberState::Joining {
-            return None;
-        }
-        let cluster = Arc::clone(self);
-        Some(Box::pin(async move { cluster.joined(&cluster.members[node]).await }))
-    }
-
     /// How long the nodes are given to reply if the user does not say: what the slowest of them needs.
     pub(crate) fn default_node_timeout(&self, ttl: Duration) -> Duration {
         self.members.iter().map(|member| member.node.node_timeout(ttl)).max().unwrap_or_default()
-    }
-
-    /// How long replies to requests that are submitted now are awaited.
-    pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
-        let joining = self.members.iter().any(|member| *member.state.borrow() == MemberState::Joining);
-        let now = Instant::now();
-        if joining { now.max(self.first_contact_ends()) + node_timeout } else { now + node_timeout }
-    }
-
-    /// How long first connections are awaited.
-    fn first_contact_ends(&self) -> Instant {
-        self.began.lock().unwrap_or_else(Instant::now) + FIRST_CONTACT
     }
 
     /// Reports an error that a node replied with, so that the node is inspected again where that may help.
@@ -310,97 +252,5 @@ impl Cluster {
                 () = member.state.wait_for(changed) => {}
             }
         }
-    }
-
-    /// The cluster clock, carried forward from when the nodes' clocks were read. 0 if a majority of them is not known.
-    pub(crate) fn clock(&self) -> u64 {
-        let read = *self.clock.lock();
-        read.filter(|(micros, _)| *micros > 0).map_or(0, |read| carried_forward(read, Instant::now())).min(LATEST_CLOCK)
-    }
-
-    /// Sets the cluster clock by the nodes' clocks, one of which was read.
-    pub(super) fn set_clock(&self) {
-        let (mut clock, now) = (self.clock.lock(), Instant::now());
-        let clocks = self.members.iter().filter_map(|member| member.last_inspection.lock().clock);
-        *clock = Some((cluster_clock(self.size(), clocks.map(|read| carried_forward(read, now))), now));
-    }
-}
-
-/// A clock that showed some microseconds at a time, as it is now.
-fn carried_forward((micros, at): (u64, Instant), now: Instant) -> u64 {
-    let since = now.saturating_duration_since(at);
-    micros.saturating_add(u64::try_from(since.as_micros()).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{LockError, LockManager, MemoryNode};
-
-    const HUNG: Duration = Duration::from_secs(3600);
-
-    /// The three nodes of a set, of which one hangs when a manager first connects.
-    async fn one_hangs() -> (Vec<MemoryNode>, LockManager) {
-        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
-        LockManager::builder().nodes(nodes.clone()).connect().await.unwrap();
-        nodes[0].set_delay(HUNG);
-        let locks = LockManager::builder().nodes(nodes.clone()).connect_lazy().unwrap();
-        (nodes, locks)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_node_that_hangs_from_the_beginning_costs_the_first_caller_no_second() {
-        let (_nodes, locks) = one_hangs().await;
-        let asked = Instant::now();
-        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
-        assert_eq!(asked.elapsed(), Duration::ZERO);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_is_released_on_a_node_that_was_not_asked() {
-        let (_nodes, locks) = one_hangs().await;
-        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
-        let asked = Instant::now();
-        locks.shutdown(Duration::ZERO).await;
-        assert_eq!(asked.elapsed(), Duration::ZERO);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_second_of_first_contact_is_not_granted_twice() {
-        let (nodes, locks) = one_hangs().await;
-        locks.lock("r").acquire().await.unwrap().release().await.unwrap();
-        tokio::time::sleep(FIRST_CONTACT).await;
-        nodes[1..].iter().for_each(|node| node.set_delay(HUNG));
-        let asked = Instant::now();
-        assert!(matches!(locks.lock("r").try_acquire().await, Err(LockError::NoQuorum { .. })));
-        assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_node_on_which_a_step_failed_is_inspected_again_soon() {
-        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
-        let locks = LockManager::builder().nodes(nodes.clone()).connect().await.unwrap();
-        nodes[2].forget();
-        assert!(!locks.health().await.nodes[2].admitted);
-        // Its promise is missing for the change of the roster.
-        nodes[0].set_delay(HUNG);
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        assert!(!locks.health().await.nodes[0].admitted);
-        nodes[0].set_delay(Duration::ZERO);
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        assert!(locks.health().await.nodes[0].admitted);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_quarantine_ends_when_two_nodes_can_say_so_and_not_at_their_next_inspection() {
-        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
-        let builder = LockManager::builder().nodes(nodes.clone()).max_ttl(Duration::from_secs(1));
-        let locks = builder.connect().await.unwrap();
-        nodes[2].forget();
-        assert!(!locks.health().await.nodes[2].admitted);
-        tokio::time::sleep(Duration::from_millis(900)).await;
-        assert!(!locks.health().await.nodes[2].admitted);
-        tokio::time::sleep(Duration::from_millis(400)).await;
-        assert!(locks.health().await.nodes[2].admitted);
     }
 }

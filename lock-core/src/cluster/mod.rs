@@ -1,15 +1,19 @@
 //! The nodes of one set: who they are, the state of each, and their clock.
 
 mod answers;
+mod clock;
 mod cluster;
 mod complaint;
 mod events;
+mod first_contact;
+mod inspecting;
 mod look;
 mod member;
 mod membership;
 mod node_set;
 mod ordered_watch;
 mod send;
+mod states;
 mod test_vote;
 
 use self::answers::Answers;
