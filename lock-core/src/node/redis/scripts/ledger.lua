@@ -21,9 +21,8 @@
 --        between them
 --        for each release   'owner' gives up the position in the queue, 'owner since' keeps it, 'owner none' leaves it alone. Of a slot,
 --                           each since is followed by a 'k' and how many of the slots the caller may have
---        if any acquire     the ttl and the number of tokens of most acquires; the since of each, or 0 if it does not wait, with a
---                           space between them; '' if none waits
---        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'
+--        if any acquire     the ttl and the number of tokens of most acquires
+--        for each acquire   owner; 'last', the last token that it asks for, or 'last ttl tokens'; since when it waits, or 0
 --        for each other     C owner token fence, E owner ttl, P owner ttl token fence mark, or L mark: see the functions below; and for
 --                           readers R owner last ttl tokens since fence mark, Q owner ttl token fence mark, W owner ttl mark
 --
@@ -157,10 +156,9 @@ end
 
 -- Acquire: decide first, and then write all at once.
 local granted, ttls, fences, count = {}, {}, {RECORD}, 0
-local before_acquires, TTL, TOKENS = arg_index + 1, ARGV[arg_index], tonumber(ARGV[arg_index + 1])
-local next_since = slow_path and string.gmatch(ARGV[arg_index + 2] or '', '%S+')
+local before_acquires, TTL, TOKENS = arg_index - 1, ARGV[arg_index], tonumber(ARGV[arg_index + 1])
 for acquire = 1, ACQUIRES do
-  local i, at = RELEASES + acquire, before_acquires + 2 * acquire
+  local i, at = RELEASES + acquire, before_acquires + 3 * acquire
   local owner, last, holder, ttl, tokens = ARGV[at], ARGV[at + 1], holders[i], TTL, TOKENS
   local token = tonumber(last)
   if not token then
@@ -168,7 +166,7 @@ for acquire = 1, ACQUIRES do
     last, ttl, tokens = string.match(last, '(%d+) (%d+) (%d+)')
     token, tokens = tonumber(last), tonumber(tokens)
   end
-  local since, text = slow_path and next_since() or '0', record[2 + acquire] or '0'
+  local text = record[2 + acquire] or '0'
   local fence = tonumber(text)
   if not fence then
     replies[i] = 'Ethe fence is not a number'
@@ -177,7 +175,7 @@ for acquire = 1, ACQUIRES do
     replies[i] = text
   else
     local refusal = slow_path and beside.refused(KEYS[i], holder, owner)
-    local wait = slow_path and beside.waiting.must_wait(KEYS[i], holder, refusal, since)
+    local wait = slow_path and beside.waiting.must_wait(KEYS[i], holder, refusal, ARGV[at + 2])
     -- Usually the clock is ahead of the fence, and the tokens that are asked for are larger than any before.
     if token - fence < tokens then
       token = fence + tokens
@@ -200,7 +198,7 @@ if count > 0 then
   local written = try('HSET', unpack(fences))
   local failed = type(written) == 'table' and written
   for n = 1, count do
-    local i, at = RELEASES + granted[n], before_acquires + 2 * granted[n]
+    local i, at = RELEASES + granted[n], before_acquires + 3 * granted[n]
     -- NX: a key of another type is nobody's lock, and not ours to overwrite.
     local set = failed or try('SET', KEYS[i], ARGV[at], 'NX', 'PX', ttls[n])
     if not set then
@@ -212,7 +210,7 @@ if count > 0 then
     end
   end
 end
-if ACQUIRES > 0 then arg_index = before_acquires + 2 * (ACQUIRES + 1) end
+if ACQUIRES > 0 then arg_index = before_acquires + 3 * (ACQUIRES + 1) end
 
 -- All others.
 if arg_index <= #ARGV then

@@ -50,13 +50,13 @@ if is_release then
   return 'D'
 end
 
-local last, fence = ARGV[11], tonumber(record[3] or 0)
+local last, fence = ARGV[10], tonumber(record[3] or 0)
 if holder or evicted or not fence then return end
 local token = tonumber(last)
 if token - fence < tonumber(ARGV[8]) or token > MAX_TOKEN then return end
 if reserved then
   -- For the caller first, and still; if it waits.
-  if string.sub(reserved, 1, #WAITER) ~= WAITER or ARGV[9] == '' then return end
+  if string.sub(reserved, 1, #WAITER) ~= WAITER or ARGV[11] == '0' then return end
   local left = call('PTTL', beside .. 'reserved')
   if left > RESERVED_TTL or left <= RESERVED_TTL - RESERVATION_TTL then return end
 elseif beside and try('ZRANGE', beside .. 'queue', 0, 0)[1] then
@@ -64,7 +64,7 @@ elseif beside and try('ZRANGE', beside .. 'queue', 0, 0)[1] then
 end
 -- The fence before the lock, as ledger.lua does it. NX: a key of another type is nobody's lock.
 if type(try('HSET', RECORD, ARGV[5], last)) == 'table' then return end
-local set = try('SET', LOCK, ARGV[10], 'NX', 'PX', ARGV[7])
+local set = try('SET', LOCK, ARGV[9], 'NX', 'PX', ARGV[7])
 if not set then return 'T' end
 if set.err then return end
 if reserved then
