@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManagerBuilder;
-use super::stores::NamedNode;
+use super::named_node::NamedNode;
 use crate::node::{Credentials, CredentialsProvider, LockNode};
 
 /// The masters, and the set that they are.

@@ -12,6 +12,7 @@ mod manager;
 mod master_settings;
 #[cfg(not(all(feature = "redis", feature = "postgres", feature = "zookeeper")))]
 mod missing_stores;
+mod named_node;
 mod operators;
 mod request;
 mod set_request;

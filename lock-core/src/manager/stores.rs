@@ -1,5 +1,6 @@
 #[cfg(feature = "postgres")]
 use std::error::Error;
+#[cfg(any(feature = "postgres", feature = "zookeeper"))]
 use std::sync::Arc;
 #[cfg(any(feature = "redis", feature = "zookeeper"))]
 use std::time::Duration;
@@ -11,107 +12,24 @@ use redis::{AsyncConnectionConfig, RedisResult};
 #[cfg(feature = "postgres")]
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(any(feature = "redis", feature = "zookeeper"))]
+use super::ConfigError;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
+use super::LockManagerBuilder;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
+use super::named_node::NamedNode;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 use super::string_list::StringList;
-use super::{ConfigError, LockManagerBuilder};
 #[cfg(feature = "postgres")]
 use crate::node::PostgresNode;
 #[cfg(feature = "redis")]
 use crate::node::RedisNode;
 #[cfg(feature = "zookeeper")]
 use crate::node::ZooKeeperNode;
-use crate::node::{CredentialsProvider, InvalidCredentials, LockNode};
 
 /// The default of `max_ttl` with ZooKeeper: what servers with default settings allow, whose longest session is 40 s.
 #[cfg(feature = "zookeeper")]
 const ZOOKEEPER_MAX_TTL: Duration = Duration::from_secs(30);
-
-/// A master that a builder was given. What other settings make of it is not known before all of them are.
-pub(super) enum NamedNode {
-    #[cfg(feature = "redis")]
-    Redis(RedisNode),
-    #[cfg(feature = "postgres")]
-    Postgres(PostgresNode),
-    Other(Arc<dyn LockNode>),
-}
-
-impl NamedNode {
-    pub(super) fn name(&self) -> &str {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(node) => node.name(),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(node) => node.name(),
-            Self::Other(node) => node.name(),
-        }
-    }
-
-    /// The node, which asks the provider for its login.
-    fn with_credentials(self, provider: &CredentialsProvider) -> Result<Self, InvalidCredentials> {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(node) => node.with_credentials(provider.clone()).map(Self::Redis),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(node) => node.with_credentials(provider.clone()).map(Self::Postgres),
-            Self::Other(node) => {
-                // Without a store that logs in, nobody asks it.
-                _ = provider;
-                Err(InvalidCredentials::NoLogin { node: node.name().to_owned() })
-            }
-        }
-    }
-}
-
-impl LockManagerBuilder {
-    /// Whether the masters are clusters, if all or none of them are.
-    pub(super) fn are_clusters(&self) -> Result<bool, ConfigError> {
-        let is_cluster = |named: &NamedNode| match named {
-            #[cfg(feature = "redis")]
-            NamedNode::Redis(node) => node.is_in_cluster(),
-            #[cfg(feature = "postgres")]
-            NamedNode::Postgres(_) => false,
-            NamedNode::Other(_) => false,
-        };
-        let (clusters, others): (Vec<_>, Vec<_>) = self.nodes.iter().flatten().partition(|named| is_cluster(named));
-        match (clusters.first(), others.first()) {
-            (Some(cluster), Some(other)) => {
-                Err(ConfigError::MixedClusters { cluster: cluster.name().to_owned(), other: other.name().to_owned() })
-            }
-            (cluster, _) => Ok(cluster.is_some()),
-        }
-    }
-
-    /// The masters, as all settings want them.
-    pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
-        let finish = |named: Result<NamedNode, ConfigError>| {
-            let named = named?;
-            let named = match &self.credentials {
-                Some(provider) => named.with_credentials(provider)?,
-                None => named,
-            };
-            match named {
-                #[cfg(feature = "redis")]
-                NamedNode::Redis(node) => {
-                    let node = node.tolerate_eviction(self.tolerate_eviction);
-                    Ok(Arc::new(match self.replication {
-                        Some((replicas, timeout)) => node.replicated(replicas, timeout)?,
-                        None => node,
-                    }) as Arc<dyn LockNode>)
-                }
-                #[cfg(feature = "redis")]
-                other if self.tolerate_eviction => Err(ConfigError::EvictingNode { node: other.name().to_owned() }),
-                #[cfg(feature = "redis")]
-                other if self.replication.is_some() => {
-                    Err(ConfigError::ReplicatedNode { node: other.name().to_owned() })
-                }
-                #[cfg(feature = "postgres")]
-                NamedNode::Postgres(node) => Ok(Arc::new(node) as Arc<dyn LockNode>),
-                NamedNode::Other(node) => Ok(node),
-            }
-        };
-        std::mem::take(&mut self.nodes).into_iter().map(finish).collect()
-    }
-}
 
 /// Redis and Valkey servers as masters.
 #[cfg(feature = "redis")]

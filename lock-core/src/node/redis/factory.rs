@@ -10,8 +10,9 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::connect::Server;
-use super::node::{RedisNode, Source};
+use super::node::RedisNode;
 use super::sentinel::Sentinels;
+use super::source::Source;
 use crate::node::InvalidUrl;
 
 impl RedisNode {

@@ -1,7 +1,7 @@
 //! A Redis server as a node, over redis-rs.
 //!
 //! `node` is the [`LockNode`](super::LockNode), and `factory` creates it. `address` says where the server is, and `connect` opens
-//! connections; `sentinel` finds out to which server. One connection carries everything: `link` is
+//! connections; `source` knows to which server, and asks `sentinel` or `cluster`. One connection carries everything: `link` is
 //! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, with the keys that have to be `declared`, and distributes the
 //! replies in `portions`; with `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
 //! sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
@@ -31,6 +31,7 @@ mod replication;
 mod script;
 mod sentinel;
 mod slot;
+mod source;
 mod wakeups;
 mod warnings;
 mod worker;

@@ -1,22 +1,18 @@
 use std::error::Error;
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisResult};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::classify::factory_error;
 use super::cluster::Seeds;
-use super::connect::{CONNECT_TIMEOUT, Connected, Server};
+use super::connect::{CONNECT_TIMEOUT, Server};
 use super::connections::Connections;
 use super::link::{Link, Session, link_over, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
-use super::sentinel::Sentinels;
+use super::source::Source;
 use super::warnings::Warnings;
 use crate::error::is_elsewhere;
 use crate::forward_to_node;
@@ -27,9 +23,6 @@ use crate::node::{
     Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
-
-/// A response timeout that never fires.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.
 ///
@@ -90,18 +83,6 @@ pub(super) struct Settings {
     credentials: Option<CredentialsProvider>,
     pub(super) tolerates_eviction: bool,
 }
-
-/// What the connections of a node come from.
-#[derive(Clone)]
-pub(super) enum Source {
-    Server(Server),
-    Sentinels(Sentinels),
-    Cluster(Seeds),
-    Factory(Arc<Factory>),
-}
-
-/// Opens a connection by a configuration, which is for this one.
-type Factory = dyn Fn(AsyncConnectionConfig) -> NodeFuture<RedisResult<MultiplexedConnection>> + Send + Sync;
 
 struct Shared {
     name: String,
@@ -220,56 +201,6 @@ impl RedisNode {
     /// Whether its keys are those of a slot: [`Keyspace::in_cluster`].
     pub(crate) fn is_in_cluster(&self) -> bool {
         matches!(self.shared.source, Source::Cluster(_))
-    }
-}
-
-impl Source {
-    /// Whether it names a login to the master; nothing if it asks for none.
-    fn has_login(&self) -> Option<bool> {
-        match self {
-            Self::Server(server) => Some(server.has_login()),
-            Self::Sentinels(sentinels) => Some(sentinels.login.has_login()),
-            Self::Cluster(seeds) => Some(seeds.servers().any(Server::has_login)),
-            Self::Factory(_) => None,
-        }
-    }
-
-    /// The same, with another login to the master.
-    fn logging_in(&self, credentials: &Credentials) -> Self {
-        match self {
-            Self::Server(server) => Self::Server(server.logging_in(credentials)),
-            Self::Sentinels(sentinels) => Self::Sentinels(sentinels.logging_in(credentials)),
-            Self::Cluster(seeds) => Self::Cluster(seeds.logging_in(credentials)),
-            Self::Factory(factory) => Self::Factory(Arc::clone(factory)),
-        }
-    }
-
-    /// The server that has a slot, if this is a cluster.
-    async fn owner(&self, slot: Option<u16>) -> Result<Option<Server>, NodeError> {
-        match self {
-            Self::Cluster(seeds) => seeds.owner(slot.unwrap_or_default()).await.map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    async fn connect(&self, owner: Option<&Server>, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
-        match (self, owner) {
-            (Self::Server(server), _) | (_, Some(server)) => server.connect(config).await,
-            (Self::Sentinels(sentinels), _) => sentinels.connect(config).await,
-            (Self::Cluster(seeds), None) => seeds.owner(0).await?.connect(config).await,
-            (Self::Factory(factory), _) => {
-                let mut connection = factory(config).await.map_err(|error| factory_error(&error))?;
-                // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
-                connection.set_response_timeout(NEVER);
-                // redis-rs has spawned its driver already.
-                Ok(Connected { connection, driver: Box::pin(pending()) })
-            }
-        }
-    }
-
-    /// Whether another server may take the place of this one, which lacks what did not reach it.
-    fn is_elected(&self) -> bool {
-        matches!(self, Self::Sentinels(_) | Self::Cluster(_))
     }
 }
 

@@ -35,6 +35,7 @@ mod forming;
 mod knowledge;
 mod positions;
 mod proposal;
+mod servers;
 mod standing;
 mod upkeep;
 

@@ -1,0 +1,97 @@
+//! The masters of a builder, and what its settings make of them.
+
+use std::sync::Arc;
+
+use super::{ConfigError, LockManagerBuilder};
+#[cfg(feature = "postgres")]
+use crate::node::PostgresNode;
+#[cfg(feature = "redis")]
+use crate::node::RedisNode;
+use crate::node::{CredentialsProvider, InvalidCredentials, LockNode};
+
+/// A master that a builder was given. What other settings make of it is not known before all of them are.
+pub(super) enum NamedNode {
+    #[cfg(feature = "redis")]
+    Redis(RedisNode),
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresNode),
+    Other(Arc<dyn LockNode>),
+}
+
+impl NamedNode {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(node) => node.name(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(node) => node.name(),
+            Self::Other(node) => node.name(),
+        }
+    }
+
+    /// The node, which asks the provider for its login.
+    fn with_credentials(self, provider: &CredentialsProvider) -> Result<Self, InvalidCredentials> {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(node) => node.with_credentials(provider.clone()).map(Self::Redis),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(node) => node.with_credentials(provider.clone()).map(Self::Postgres),
+            Self::Other(node) => {
+                // Without a store that logs in, nobody asks it.
+                _ = provider;
+                Err(InvalidCredentials::NoLogin { node: node.name().to_owned() })
+            }
+        }
+    }
+}
+
+impl LockManagerBuilder {
+    /// Whether the masters are clusters, if all or none of them are.
+    pub(super) fn are_clusters(&self) -> Result<bool, ConfigError> {
+        let is_cluster = |named: &NamedNode| match named {
+            #[cfg(feature = "redis")]
+            NamedNode::Redis(node) => node.is_in_cluster(),
+            #[cfg(feature = "postgres")]
+            NamedNode::Postgres(_) => false,
+            NamedNode::Other(_) => false,
+        };
+        let (clusters, others): (Vec<_>, Vec<_>) = self.nodes.iter().flatten().partition(|named| is_cluster(named));
+        match (clusters.first(), others.first()) {
+            (Some(cluster), Some(other)) => {
+                Err(ConfigError::MixedClusters { cluster: cluster.name().to_owned(), other: other.name().to_owned() })
+            }
+            (cluster, _) => Ok(cluster.is_some()),
+        }
+    }
+
+    /// The masters, as all settings want them.
+    pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
+        let finish = |named: Result<NamedNode, ConfigError>| {
+            let named = named?;
+            let named = match &self.credentials {
+                Some(provider) => named.with_credentials(provider)?,
+                None => named,
+            };
+            match named {
+                #[cfg(feature = "redis")]
+                NamedNode::Redis(node) => {
+                    let node = node.tolerate_eviction(self.tolerate_eviction);
+                    Ok(Arc::new(match self.replication {
+                        Some((replicas, timeout)) => node.replicated(replicas, timeout)?,
+                        None => node,
+                    }) as Arc<dyn LockNode>)
+                }
+                #[cfg(feature = "redis")]
+                other if self.tolerate_eviction => Err(ConfigError::EvictingNode { node: other.name().to_owned() }),
+                #[cfg(feature = "redis")]
+                other if self.replication.is_some() => {
+                    Err(ConfigError::ReplicatedNode { node: other.name().to_owned() })
+                }
+                #[cfg(feature = "postgres")]
+                NamedNode::Postgres(node) => Ok(Arc::new(node) as Arc<dyn LockNode>),
+                NamedNode::Other(node) => Ok(node),
+            }
+        };
+        std::mem::take(&mut self.nodes).into_iter().map(finish).collect()
+    }
+}
