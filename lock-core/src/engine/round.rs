@@ -263,6 +263,7 @@ impl Round {
     }
 
     fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<Option<NodeReply>> {
+        // Before the replies: a request whose connection is made must not wait for another node to answer.
         let mut at = 0;
         while let Some(request) = self.waiting.get_mut(at) {
             if request.joined.as_mut().poll(cx).is_ready() {
@@ -283,6 +284,7 @@ impl Round {
         let deadline = self.deadline;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         ready!(timer.as_mut().poll(cx));
+        // Taken, so that this moves the deadline once: requests that are written later cannot move it again and again.
         let Some(TimeFromWrite { timeout, written_by }) = self.time_from_write.take() else {
             return Poll::Ready(());
         };

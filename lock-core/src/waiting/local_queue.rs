@@ -115,6 +115,7 @@ impl<H> LocalQueue<H> {
     pub(super) fn pop_if(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Option<oneshot::Sender<H>> {
         loop {
             let first = self.waiters.first_entry()?;
+            // Its task has dropped the receiver, and removes the ticket when it locks the queue: that may be a moment later.
             if first.get().sender.is_closed() {
                 first.remove();
             } else {
@@ -136,6 +137,7 @@ impl<H> LocalQueue<H> {
     pub(super) fn pop_for_slot(&mut self, condition: impl Fn(&HandoverTerms) -> bool) -> Option<oneshot::Sender<H>> {
         match self.front_waiter.take_if(|waiter| waiter.sender.is_closed() || condition(&waiter.terms)) {
             Some(waiter) if !waiter.sender.is_closed() => Some(waiter.sender),
+            // It cannot use this slot, but came first: those behind it do not overtake it.
             _ if self.front_waiter.is_some() => None,
             _ => self.pop_if(condition),
         }

@@ -79,6 +79,7 @@ impl Ledger {
 
     pub(super) fn confirm(&mut self, keys: &LockKeys, owner: OwnerId, token: u64, now: Duration) -> Reply {
         let fence = self.fence(keys);
+        // A fence only rises: behind a higher one, a larger token may be in use already.
         if !self.is_held_by(keys, owner, Mode::Read, now) || fence > token {
             return Reply::Refused { fence };
         }
@@ -143,6 +144,7 @@ impl Ledger {
         if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
             return Ok(Eviction::Superseded);
         }
+        // Not above the tokens of those that it evicts: a resource that claimed it would still take their writes.
         if fence >= *token {
             return Ok(Eviction::Refused { fence });
         }
@@ -152,6 +154,8 @@ impl Ledger {
         }
         // Above the tokens of the evicted, below those of later holders: a resource that claims it refuses the former alone.
         self.records.set_fence(keys, *token);
+        // For a moment, nobody gets the lock: the process of the evicted may still give it to others of its callers, by a word of the
+        // nodes that is not too old.
         if is_held {
             let nobodys = Lock::new(Mode::Write, OwnerId::NOBODY, now + EVICTION_GAP);
             self.locks.insert(keys.lock_key().to_owned(), nobodys);

@@ -235,6 +235,7 @@ if arg_index <= #ARGV then
     local text = call('HMGET', RECORD, field)[1] or '0'
     local fence = tonumber(text)
     if not fence then return 'Ethe fence is not a number' end
+    -- A fence only rises: behind a higher one, a larger token may be in use already.
     if not is_held_by(i, owner) or fence > tonumber(token) then return 'R' .. text end
     local written = try('HSET', RECORD, field, token)
     return type(written) == 'table' and 'E' .. written.err or 'C'
@@ -244,6 +245,7 @@ if arg_index <= #ARGV then
     local owner, ttl = next_arg(), next_arg()
     if holders[i] == SHARED then return load_beside_of(i).of_readers().extend(KEYS[i], owner, tonumber(ttl)) end
     if holders[i] ~= owner then return 'G' end
+    -- Never shorter: a request that was overtaken must not undo what a later renewal has given.
     if call('PTTL', KEYS[i]) < tonumber(ttl) then call('PEXPIRE', KEYS[i], ttl) end
     return 'K'
   end
@@ -253,6 +255,7 @@ if arg_index <= #ARGV then
     local lock_key, holder = KEYS[i], holders[i]
     if holder == owner or reads and is_held_by(i, owner) then return 'K' end
     if holder and not (reads and holder == SHARED) then return 'G' end
+    -- Even if the lock is free: an evicted owner must not come back by a request that was sent before.
     local fence, mark = unpack(call('HMGET', RECORD, field, mark_field))
     if mark and load_beside_of(i, mark_field, mark).refused(lock_key, holder, owner, reads) then return 'G' end
     fence = tonumber(fence or 0)

@@ -95,6 +95,7 @@ local function acquire(lock_key, holder, next_arg)
   end
   if failed then return failed end
   waiting.acquired(lock_key)
+  -- The readers behind it wait for nobody now, and need not find that out one after another.
   if not holder and marks[lock_key] then waiting.of_readers().let_in(lock_key) end
   return text
 end
@@ -111,6 +112,7 @@ local function downgrade(lock_key, holder, next_arg)
   local owner, ttl, mark_field = next_arg(), tonumber(next_arg()), next_arg()
   if holder == SHARED then return extend(lock_key, owner, ttl) end
   if holder ~= owner then return 'G' end
+  -- Never shorter: the holder's validity counts from its last renewal, and it does not know yet whether this one succeeds.
   ttl = math.max(ttl, call('PTTL', lock_key))
   try('DEL', readers_of(lock_key))
   local set = try('SET', lock_key, SHARED, 'PX', ttl)

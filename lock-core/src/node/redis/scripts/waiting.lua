@@ -125,6 +125,7 @@ end
 local function offer(lock_key, caller_waits, woken)
   local queued, reserved, gone, count = queue_key(lock_key), woken or {}, 0, nil
   repeat
+    -- Again after some were removed: those behind them have moved up, and may be dead as well.
     local waiters, removed = try('ZRANGE', queued, #reserved, MAX_RESERVATIONS - 1), {}
     if waiters.err then return false end
     -- How many wait, if that makes a difference.
@@ -134,6 +135,7 @@ local function offer(lock_key, caller_waits, woken)
       count = type(all) == 'number' and all or count
     end
     for _, waiter in ipairs(waiters) do
+      -- Many processes that died at once must not stop the server for everybody else.
       if gone == MAX_GONE then break end
       local before = #reserved
       if is_woken(before, before + 1 == math.min(MAX_RESERVATIONS, count)) and not hears(waiter, before, lock_key, caller_waits) then
@@ -162,6 +164,7 @@ local function released(lock_key, holder, position, woken)
   if position == 'leave' then
     if not marks[lock_key] then return end
     local queued = queue_key(lock_key)
+    -- The readers that came after a writer wait for it, and not for those that hold the lock.
     local made_way = holder == SHARED and try('ZREM', queued, WOKEN, 'p' .. WOKEN) == 1
     try('ZREM', queued, WOKEN, 'p' .. WOKEN, 'r' .. WOKEN, 's' .. WOKEN)
     if made_way then of_readers().let_in(lock_key) end
@@ -196,6 +199,7 @@ local function must_wait(lock_key, holder, refusal, since, reads)
     if not reserved then
       local first = try('ZRANGE', queue_key(lock_key), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
+      -- Before the offer, so that the caller has the place among them that its time gives it.
       if waits then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
       reserved = offer(lock_key, waits)
     end

@@ -88,6 +88,7 @@ local function pair(lock_key, caller, freed)
     end
   end
   if has_news then
+    -- Not all of them, as for a lock: see is_woken in waiting.lua.
     for n, id in ipairs(followers) do
       if n < 3 or n == 4 then tell(lock_key, id, 1 + math.floor((n - 1) / #free), 0) end
     end
@@ -137,10 +138,13 @@ local function must_wait(lock_key, holder, refusal, since)
     offer = offers[WOKEN]
     local other = by_slot[slot]
     local proposed = offer and tonumber(string.match(offer, '^%d+'))
+    -- It may take a slot that is proposed to another, if that one may have the slot that is proposed to the caller.
     if not refusal and offer and (not other or other == WOKEN or proposed < all_permits[other]) then return end
   end
   local free, held = slots_of(lock_key, permits)
+  -- Nobody waits, so the next attempt may be at any free slot.
   if not waits and not first[1] and free[1] then offer = offer_of(free[1], free, permits) end
+  -- As many as there are free slots have their turn at once.
   local remaining = free[1] and RESERVATION_TTL * math.max(1, math.floor((ahead or 0) / #free)) or -1
   if not free[1] then
     for _, other in pairs(held) do
