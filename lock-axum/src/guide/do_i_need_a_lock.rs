@@ -16,51 +16,7 @@
 //!
 #![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
 #![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
-//! # use std::sync::{Arc, Mutex};
-//! # use axum::extract::State;
-//! # use axum::routing::{MethodRouter, post};
-//! # use axum::{Extension, Router};
-//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
-//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
-//! # use lock_axum::{Lease, distributed_lock};
-//! # use rusqlite::{Connection, Transaction};
-//! # /// One SQLite database, used on blocking threads.
-//! # #[derive(Clone)]
-//! # struct Db(Arc<Mutex<Connection>>);
-//! # impl Db {
-//! #     fn open() -> Self {
-//! #         let db = Connection::open_in_memory().unwrap();
-//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
-//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
-//! #         Self(Arc::new(Mutex::new(db)))
-//! #     }
-//! #     async fn transaction<T: Send + 'static>(
-//! #         &self,
-//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
-//! #     ) -> Result<T, ClaimError> {
-//! #         let db = Arc::clone(&self.0);
-//! #         let done = tokio::task::spawn_blocking(move || {
-//! #             let mut db = db.lock().unwrap();
-//! #             let tx = db.transaction()?;
-//! #             let done = work(&tx)?;
-//! #             tx.commit()?;
-//! #             Ok(done)
-//! #         });
-//! #         let done = done.await.unwrap();
-//! #         tracing::debug!("a transaction");
-//! #         done
-//! #     }
-//! # }
-//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
-//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
-//! # }
-//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
-//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
-//! #     Ok(())
-//! # }
-//! # async fn pay() {
-//! #     tokio::task::yield_now().await;
-//! # }
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/shop.rs"));
 //! async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
 //!     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
 //!         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
@@ -84,8 +40,23 @@
 //! # async fn main() {
 //! let outcome = try_out(|| post(deduct)).await;
 //! println!("{outcome}");
+//! # is_shown(&outcome);
 //! assert!(outcome.breaks(Question::Race));
 //! # }
+//! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! race: 2 requests, 8 schedules, 4 break the check
+//!   A POST /deduct   step 2 of 3, after `SELECT quantity FROM stock`   held here
+//!   B POST /deduct   ran to its end: 200
+//!   A                went on: 200
+//!   check: false
+//!   No request takes a lock. Guard what has to happen alone: #[distributed_lock(resource = "..")], or let the database do it.
+//! the check holds: hang-up: none of 6 schedules
+//! no request takes a lock
+//! 18 runs
 //! ```
 //!
 //! A stood still after it had read the stock, and B sold the same unit. The handler needs a lock, or [another tool](super::when_not): for this one alone,
@@ -95,63 +66,8 @@
 //!
 #![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
 #![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
-//! # use std::sync::{Arc, Mutex};
-//! # use axum::extract::State;
-//! # use axum::routing::{MethodRouter, post};
-//! # use axum::{Extension, Router};
-//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
-//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
-//! # use lock_axum::{Lease, distributed_lock};
-//! # use rusqlite::{Connection, Transaction};
-//! # /// One SQLite database, used on blocking threads.
-//! # #[derive(Clone)]
-//! # struct Db(Arc<Mutex<Connection>>);
-//! # impl Db {
-//! #     fn open() -> Self {
-//! #         let db = Connection::open_in_memory().unwrap();
-//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
-//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
-//! #         Self(Arc::new(Mutex::new(db)))
-//! #     }
-//! #     async fn transaction<T: Send + 'static>(
-//! #         &self,
-//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
-//! #     ) -> Result<T, ClaimError> {
-//! #         let db = Arc::clone(&self.0);
-//! #         let done = tokio::task::spawn_blocking(move || {
-//! #             let mut db = db.lock().unwrap();
-//! #             let tx = db.transaction()?;
-//! #             let done = work(&tx)?;
-//! #             tx.commit()?;
-//! #             Ok(done)
-//! #         });
-//! #         let done = done.await.unwrap();
-//! #         tracing::debug!("a transaction");
-//! #         done
-//! #     }
-//! # }
-//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
-//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
-//! # }
-//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
-//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
-//! #     Ok(())
-//! # }
-//! # async fn pay() {
-//! #     tokio::task::yield_now().await;
-//! # }
-//! # async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
-//! #     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
-//! #         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
-//! #         .request(|| request("/deduct"))
-//! #         .request(|| request("/deduct"))
-//! #         .check(|db, _answers| async move {
-//! #             let sum = "SELECT quantity + orders FROM stock";
-//! #             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
-//! #         })
-//! #         .run()
-//! #         .await
-//! # }
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/shop.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/try_out.rs"));
 //! #[distributed_lock(resource = "stock:42")]
 //! async fn deduct(State(db): State<Db>) -> Result<(), ClaimError> {
 //!     let quantity = db.transaction(|tx| read(tx)).await?;
@@ -163,8 +79,23 @@
 //! # async fn main() {
 //! let outcome = try_out(|| post(deduct)).await;
 //! println!("{outcome}");
+//! # is_shown(&outcome);
 //! assert!(!outcome.breaks(Question::Race) && outcome.breaks(Question::Frozen));
 //! # }
+//! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! frozen: 2 requests, 6 schedules, 4 break the check
+//!   A POST /deduct   step 2 of 3, after `SELECT quantity FROM stock`   stands still here for longer than its ttl
+//!   B POST /deduct   ran to its end: 200
+//!   A                went on: 200
+//!   check: false
+//!   A wrote after the next holder had read: no lock can prevent that. Claim the fence in each transaction, before it reads (lock_axum::fence).
+//! the check holds: race: none of 26 schedules, hang-up: none of 6 schedules, lost: none of 6 schedules
+//! without locks 4 of 8 schedules break it: the lock is needed
+//! 60 runs
 //! ```
 //!
 //! The race is gone: the lock is in the right place, and without it, some schedules break the check. What is left is a holder that stands still for longer
@@ -176,63 +107,8 @@
 //!
 #![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
 #![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
-//! # use std::sync::{Arc, Mutex};
-//! # use axum::extract::State;
-//! # use axum::routing::{MethodRouter, post};
-//! # use axum::{Extension, Router};
-//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
-//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
-//! # use lock_axum::{Lease, distributed_lock};
-//! # use rusqlite::{Connection, Transaction};
-//! # /// One SQLite database, used on blocking threads.
-//! # #[derive(Clone)]
-//! # struct Db(Arc<Mutex<Connection>>);
-//! # impl Db {
-//! #     fn open() -> Self {
-//! #         let db = Connection::open_in_memory().unwrap();
-//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
-//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
-//! #         Self(Arc::new(Mutex::new(db)))
-//! #     }
-//! #     async fn transaction<T: Send + 'static>(
-//! #         &self,
-//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
-//! #     ) -> Result<T, ClaimError> {
-//! #         let db = Arc::clone(&self.0);
-//! #         let done = tokio::task::spawn_blocking(move || {
-//! #             let mut db = db.lock().unwrap();
-//! #             let tx = db.transaction()?;
-//! #             let done = work(&tx)?;
-//! #             tx.commit()?;
-//! #             Ok(done)
-//! #         });
-//! #         let done = done.await.unwrap();
-//! #         tracing::debug!("a transaction");
-//! #         done
-//! #     }
-//! # }
-//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
-//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
-//! # }
-//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
-//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
-//! #     Ok(())
-//! # }
-//! # async fn pay() {
-//! #     tokio::task::yield_now().await;
-//! # }
-//! # async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
-//! #     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
-//! #         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
-//! #         .request(|| request("/deduct"))
-//! #         .request(|| request("/deduct"))
-//! #         .check(|db, _answers| async move {
-//! #             let sum = "SELECT quantity + orders FROM stock";
-//! #             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
-//! #         })
-//! #         .run()
-//! #         .await
-//! # }
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/shop.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/try_out.rs"));
 //! #[distributed_lock(resource = "stock:42")]
 //! async fn deduct(State(db): State<Db>, lease: Lease) -> Result<(), ClaimError> {
 //!     let quantity = db.transaction(|tx| read(tx)).await?;
@@ -248,8 +124,24 @@
 //! # async fn main() {
 //! let outcome = try_out(|| post(deduct)).await;
 //! println!("{outcome}");
+//! # is_shown(&outcome);
 //! assert!(!outcome.breaks(Question::Race) && outcome.breaks(Question::Frozen));
 //! # }
+//! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! frozen: 2 requests, 8 schedules, 1 breaks the check
+//!   A POST /deduct   step 1 of 3, after `lock.acquire stock:42`   stands still here for longer than its ttl
+//!   B POST /deduct   step 2 of 3, after `SELECT quantity FROM stock`   held here
+//!   A                went on: 200
+//!   B                went on: 200
+//!   check: false
+//!   A wrote after the next holder had read: no lock can prevent that. Claim the fence in each transaction, before it reads (lock_axum::fence).
+//! the check holds: race: none of 26 schedules, hang-up: none of 6 schedules, lost: none of 6 schedules
+//! without locks 1 of 10 schedules break it: the lock is needed
+//! 64 runs
 //! ```
 //!
 //! B had read, and had not claimed yet, when A wrote with its older token. The trial finds that with a second switch.
@@ -258,63 +150,8 @@
 //!
 #![cfg_attr(all(feature = "testing", feature = "rusqlite"), doc = "```")]
 #![cfg_attr(not(all(feature = "testing", feature = "rusqlite")), doc = "```ignore")]
-//! # use std::sync::{Arc, Mutex};
-//! # use axum::extract::State;
-//! # use axum::routing::{MethodRouter, post};
-//! # use axum::{Extension, Router};
-//! # use lock_axum::fence::{self, rusqlite::{ClaimError, claim}};
-//! # use lock_axum::testing::{Outcome, Question, Trial, post as request};
-//! # use lock_axum::{Lease, distributed_lock};
-//! # use rusqlite::{Connection, Transaction};
-//! # /// One SQLite database, used on blocking threads.
-//! # #[derive(Clone)]
-//! # struct Db(Arc<Mutex<Connection>>);
-//! # impl Db {
-//! #     fn open() -> Self {
-//! #         let db = Connection::open_in_memory().unwrap();
-//! #         db.execute_batch(fence::CREATE_TABLE).unwrap();
-//! #         db.execute_batch("CREATE TABLE stock (quantity, orders); INSERT INTO stock VALUES (100, 0)").unwrap();
-//! #         Self(Arc::new(Mutex::new(db)))
-//! #     }
-//! #     async fn transaction<T: Send + 'static>(
-//! #         &self,
-//! #         work: impl FnOnce(&Transaction<'_>) -> Result<T, ClaimError> + Send + 'static,
-//! #     ) -> Result<T, ClaimError> {
-//! #         let db = Arc::clone(&self.0);
-//! #         let done = tokio::task::spawn_blocking(move || {
-//! #             let mut db = db.lock().unwrap();
-//! #             let tx = db.transaction()?;
-//! #             let done = work(&tx)?;
-//! #             tx.commit()?;
-//! #             Ok(done)
-//! #         });
-//! #         let done = done.await.unwrap();
-//! #         tracing::debug!("a transaction");
-//! #         done
-//! #     }
-//! # }
-//! # fn read(tx: &Transaction<'_>) -> Result<i64, ClaimError> {
-//! #     Ok(tx.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?)
-//! # }
-//! # fn write(tx: &Transaction<'_>, quantity: i64) -> Result<(), ClaimError> {
-//! #     tx.execute("UPDATE stock SET quantity = ?, orders = orders + 1", [quantity])?;
-//! #     Ok(())
-//! # }
-//! # async fn pay() {
-//! #     tokio::task::yield_now().await;
-//! # }
-//! # async fn try_out(handler: fn() -> MethodRouter<Db>) -> Outcome {
-//! #     Trial::new(|| async { Db::open() }) // what the instances share, fresh for each run
-//! #         .service(move |locks, db| Router::new().route("/deduct", handler()).layer(Extension(locks)).with_state(db))
-//! #         .request(|| request("/deduct"))
-//! #         .request(|| request("/deduct"))
-//! #         .check(|db, _answers| async move {
-//! #             let sum = "SELECT quantity + orders FROM stock";
-//! #             db.transaction(|tx| Ok(tx.query_row(sum, [], |row| row.get::<_, i64>(0))?)).await.unwrap() == 100
-//! #         })
-//! #         .run()
-//! #         .await
-//! # }
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/shop.rs"));
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/do_i_need_a_lock/try_out.rs"));
 //! #[distributed_lock(resource = "stock:42")]
 //! async fn deduct(State(db): State<Db>, lease: Lease) -> Result<(), ClaimError> {
 //!     let first = lease.clone();
@@ -336,8 +173,17 @@
 //! # async fn main() {
 //! let outcome = try_out(|| post(deduct)).await;
 //! println!("{outcome}");
+//! # is_shown(&outcome);
 //! outcome.assert_holds();
 //! # }
+//! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! the check holds: race: none of 26 schedules, hang-up: none of 6 schedules, lost: none of 6 schedules, frozen: none of 24 schedules
+//! without locks none of 26 schedules breaks it either: the data protects itself, by a claim or a constraint
+//! 96 runs
 //! ```
 //!
 //! # What to do about an answer
