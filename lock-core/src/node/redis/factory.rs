@@ -12,8 +12,8 @@ use super::address::Address;
 use super::connect::Server;
 use super::node::RedisNode;
 use super::sentinel::Sentinels;
-use super::source::Source;
-use crate::node::InvalidUrl;
+use super::source::{Master, Source};
+use crate::node::{InvalidUrl, NodeFuture};
 
 impl RedisNode {
     /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]`, the same with `rediss://`, or
@@ -39,7 +39,7 @@ impl RedisNode {
     /// certificates.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let address = Address::parse(url)?;
-        Ok(Self::new(address.name.clone(), Source::Server(Server::new(address, url)?)))
+        Ok(Self::new(address.name.clone(), Source::Master(Master::Server(Server::new(address, url)?))))
     }
 
     /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
@@ -80,7 +80,7 @@ impl RedisNode {
             return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
         }
         let server = Server::over_tls(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::new(address.name, Source::Server(server)))
+        Ok(Self::new(address.name, Source::Master(Master::Server(server))))
     }
 
     /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at
@@ -96,7 +96,7 @@ impl RedisNode {
         I::Item: AsRef<str>,
     {
         let sentinels = Sentinels::new(sentinels, master)?;
-        Ok(Self::new(format!("sentinel:{}", sentinels.master), Source::Sentinels(sentinels)))
+        Ok(Self::new(format!("sentinel:{}", sentinels.master), Source::Master(Master::Sentinels(sentinels))))
     }
 
     /// Creates a node for a server that `factory` connects to: through a proxy, or a simulated network. `name` is the
@@ -134,6 +134,7 @@ impl RedisNode {
         F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        Self::new(name.into(), Source::Factory(Arc::new(move |config| Box::pin(factory(config)))))
+        let factory = move |config| -> NodeFuture<_> { Box::pin(factory(config)) };
+        Self::new(name.into(), Source::Master(Master::Factory(Arc::new(factory))))
     }
 }

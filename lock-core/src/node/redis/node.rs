@@ -7,12 +7,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::Seeds;
-use super::connect::{CONNECT_TIMEOUT, Server};
+use super::connect::CONNECT_TIMEOUT;
 use super::connections::Connections;
 use super::link::{Link, Session, link_over, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
-use super::source::Source;
+use super::slot::slot_of;
+use super::source::{Master, Source};
 use super::warnings::Warnings;
 use crate::error::is_elsewhere;
 use crate::forward_to_node;
@@ -205,37 +206,46 @@ impl RedisNode {
 }
 
 impl Shared {
-    /// The source with the login that its provider gives now, if it has one.
-    async fn logged_in(&self, settings: &Settings) -> Result<Source, NodeError> {
-        match &settings.credentials {
-            Some(provider) => Ok(self.source.logging_in(&provider.ask().await?)),
-            None => Ok(self.source.clone()),
-        }
-    }
-
     /// The present link if its connection is not lost, otherwise a new one: over the connection of another shard that leads to the same
     /// server, if there is one.
-    async fn open(&self, slot: Option<u16>, settings: &Settings) -> Result<Link, NodeError> {
+    async fn open(&self, keyspace: &Keyspace, settings: &Settings) -> Result<Link, NodeError> {
         let opening = async {
-            let of_provider = |error| of_provider(settings.credentials.as_ref(), error);
-            // A cluster is asked for the owner of the slot, which takes a login. Other sources need none before they connect.
-            let owner = match &self.source {
-                Source::Cluster(_) => self.logged_in(settings).await?.owner(slot).await.map_err(of_provider)?,
-                _ => None,
+            let session = match &self.source {
+                Source::Master(master) => {
+                    let opening =
+                        async { self.connect(settings.log_in(master, Master::logging_in).await?, settings).await };
+                    self.connections.get_or_open("", opening).await
+                }
+                // To ask for the owner takes a login, which the owner gets, too.
+                Source::Cluster(seeds) => {
+                    let seeds = settings.log_in(seeds, Seeds::logging_in).await?;
+                    let owner = seeds.owner(slot_of(keyspace.record())).await;
+                    let owner = owner.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
+                    let address = owner.address();
+                    self.connections.get_or_open(&address, self.connect(Master::Server(owner), settings)).await
+                }
             };
-            let address = owner.as_ref().map(Server::address).unwrap_or_default();
-            let opening = async {
-                // The owner has the login that it was found with.
-                let source = if owner.is_some() { self.source.clone() } else { self.logged_in(settings).await? };
-                let (pushes, config) = Pushes::new(CancellationToken::new());
-                let connecting = source.connect(owner.as_ref(), config);
-                let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
-                let connected = timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| no_answer())?;
-                open(connected.map_err(of_provider)?, pushes, settings, &self.warnings).await
-            };
-            self.connections.get_or_open(&address, opening).await.map(link_over)
+            session.map(link_over)
         };
         self.link.get_or_open(opening).await
+    }
+
+    async fn connect(&self, master: Master, settings: &Settings) -> Result<Arc<Session>, NodeError> {
+        let (pushes, config) = Pushes::new(CancellationToken::new());
+        let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
+        let connected = timeout(CONNECT_TIMEOUT, master.connect(config)).await.map_err(|_| no_answer())?;
+        let connected = connected.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
+        open(connected, pushes, settings, &self.warnings).await
+    }
+}
+
+impl Settings {
+    /// The same with the login that the provider gives now, if there is one.
+    async fn log_in<T: Clone>(&self, to: &T, logging_in: fn(&T, &Credentials) -> T) -> Result<T, NodeError> {
+        match &self.credentials {
+            Some(provider) => Ok(logging_in(to, &provider.ask().await?)),
+            None => Ok(to.clone()),
+        }
     }
 }
 
@@ -248,7 +258,7 @@ impl LockNode for RedisNode {
         let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
         let (settings, is_elected) = (self.settings.clone(), self.shared.source.is_elected());
         Box::pin(async move {
-            let link = node.open(keyspace.slot(), &settings).await?;
+            let link = node.open(&keyspace, &settings).await?;
             let inspection = link.inspect(&keyspace).await;
             // Another server may have taken its place: the next inspection asks where it is.
             match &inspection {

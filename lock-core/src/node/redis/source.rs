@@ -1,4 +1,4 @@
-//! Where the connections of a node lead: to a server, or to the one that sentinels or a cluster name.
+//! What the connections of a node come from.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,12 +16,18 @@ use crate::node::{Credentials, NodeError, NodeFuture};
 /// A response timeout that never fires.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What the connections of a node come from.
+/// One master for all locks, or a cluster, where each shard has its own.
 #[derive(Clone)]
 pub(super) enum Source {
+    Master(Master),
+    Cluster(Seeds),
+}
+
+/// What leads to one master.
+#[derive(Clone)]
+pub(super) enum Master {
     Server(Server),
     Sentinels(Sentinels),
-    Cluster(Seeds),
     Factory(Arc<Factory>),
 }
 
@@ -32,41 +38,34 @@ impl Source {
     /// Whether it names a login to the master; nothing if it asks for none.
     pub(super) fn has_login(&self) -> Option<bool> {
         match self {
-            Self::Server(server) => Some(server.has_login()),
-            Self::Sentinels(sentinels) => Some(sentinels.login.has_login()),
+            Self::Master(Master::Server(server)) => Some(server.has_login()),
+            Self::Master(Master::Sentinels(sentinels)) => Some(sentinels.login.has_login()),
+            Self::Master(Master::Factory(_)) => None,
             Self::Cluster(seeds) => Some(seeds.servers().any(Server::has_login)),
-            Self::Factory(_) => None,
         }
     }
 
-    /// The same, with another login to the master.
+    /// Whether another server may take the place of the master, which lacks what did not reach it.
+    pub(super) fn is_elected(&self) -> bool {
+        matches!(self, Self::Master(Master::Sentinels(_)) | Self::Cluster(_))
+    }
+}
+
+impl Master {
+    /// The same, with another login.
     pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
         match self {
             Self::Server(server) => Self::Server(server.logging_in(credentials)),
             Self::Sentinels(sentinels) => Self::Sentinels(sentinels.logging_in(credentials)),
-            Self::Cluster(seeds) => Self::Cluster(seeds.logging_in(credentials)),
             Self::Factory(factory) => Self::Factory(Arc::clone(factory)),
         }
     }
 
-    /// The server that has a slot, if this is a cluster.
-    pub(super) async fn owner(&self, slot: Option<u16>) -> Result<Option<Server>, NodeError> {
+    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
         match self {
-            Self::Cluster(seeds) => seeds.owner(slot.unwrap_or_default()).await.map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    pub(super) async fn connect(
-        &self,
-        owner: Option<&Server>,
-        config: AsyncConnectionConfig,
-    ) -> Result<Connected, NodeError> {
-        match (self, owner) {
-            (Self::Server(server), _) | (_, Some(server)) => server.connect(config).await,
-            (Self::Sentinels(sentinels), _) => sentinels.connect(config).await,
-            (Self::Cluster(seeds), None) => seeds.owner(0).await?.connect(config).await,
-            (Self::Factory(factory), _) => {
+            Self::Server(server) => server.connect(config).await,
+            Self::Sentinels(sentinels) => sentinels.connect(config).await,
+            Self::Factory(factory) => {
                 let mut connection = factory(config).await.map_err(|error| factory_error(&error))?;
                 // The default is half a second. The engine has timeouts of its own, and a stall must show as a stall.
                 connection.set_response_timeout(NEVER);
@@ -74,10 +73,5 @@ impl Source {
                 Ok(Connected { connection, driver: Box::pin(pending()) })
             }
         }
-    }
-
-    /// Whether another server may take the place of this one, which lacks what did not reach it.
-    pub(super) fn is_elected(&self) -> bool {
-        matches!(self, Self::Sentinels(_) | Self::Cluster(_))
     }
 }
