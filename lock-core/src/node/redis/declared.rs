@@ -76,7 +76,10 @@ pub(super) fn add_keys<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::random::{OwnerId, WaiterId};
 
     #[test]
     fn a_server_that_answers_neither_question_does_not_say() {
@@ -96,6 +99,43 @@ mod tests {
         let slot = keys_beside([&LockKeys::of_slot(&keyspace, "export", 2)]);
         for key in ["shop:{export{2}}:evicted", "shop:{export{}}:queue", "shop:{export{}}:waiters", "shop:export{99}"] {
             assert!(slot.iter().any(|declared| declared == key), "{key}");
+        }
+    }
+
+    /// All that a shard uses on a master, for a resource of any kind: keys, and channels.
+    fn names_of(keyspace: Keyspace, resource: &str) -> BTreeSet<String> {
+        let keyspace = Arc::new(keyspace);
+        let locks = [
+            LockKeys::new(&keyspace, resource),
+            LockKeys::of_slot(&keyspace, resource, 0),
+            LockKeys::of_slot(&keyspace, resource, MAX_PERMITS - 1),
+            keyspace.test_keys(OwnerId::from_bits(1)),
+        ];
+        let mut names: BTreeSet<String> = keys_beside(&locks).into_iter().collect();
+        names.extend(locks.iter().flat_map(|lock| [lock.lock_key(), lock.queue()]).map(str::to_owned));
+        names.extend([keyspace.record().to_owned(), keyspace.wakeup_channel(WaiterId::from_bits(1))]);
+        names
+    }
+
+    proptest::proptest! {
+        // promise: exclusion
+        #[test]
+        fn shards_have_neither_a_key_nor_a_channel_in_common_whatever_the_names_are(
+            // Pieces that keys are made of, too.
+            prefix in "(lock|shop|:|#|[.]|1|10|ü){0,4}",
+            resources in proptest::array::uniform2("(a|:|#|[.]|0|1|10|node|test|queue|readers|wakeups|ü){1,4}"),
+            shards in proptest::array::uniform2(0..64_u32),
+        ) {
+            proptest::prop_assume!(shards[0] != shards[1]);
+            let [one, other] = [resources[0].as_str(), resources[1].as_str()];
+            for of_shard in [Keyspace::of_shard, Keyspace::in_cluster] {
+                let ours = names_of(of_shard(&prefix, shards[0]), one);
+                for resource in [one, other] {
+                    let theirs = names_of(of_shard(&prefix, shards[1]), resource);
+                    let common: Vec<_> = ours.intersection(&theirs).collect();
+                    proptest::prop_assert!(common.is_empty(), "{:?}", common);
+                }
+            }
         }
     }
 }

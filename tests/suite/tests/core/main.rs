@@ -37,6 +37,7 @@ mod seams_handover;
 mod seams_members;
 mod seams_readers;
 mod seams_sets;
+mod seams_shards;
 mod sets;
 mod settings;
 mod shards;

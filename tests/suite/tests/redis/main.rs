@@ -31,6 +31,7 @@ mod script_equivalence;
 mod sentinel;
 mod server_errors;
 mod sets;
+mod shards_apart;
 mod shards_of_servers;
 mod test_votes;
 mod tls;
