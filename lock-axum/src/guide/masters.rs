@@ -5,9 +5,9 @@
 //! Run three or five servers, usually Redis 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
 //! refused. One works, too, for development or where a restart may stop all locks for a while: it survives no failure.
 //!
-//! They must be *independent*: no replica of each other, no servers of one cluster, no proxy that spreads commands over servers. A
-//! majority has to be up: two of three, three of five. A client waits only for the fastest majority, so it hardly notices a
-//! minority that is dead, hung or slow.
+//! They must be *independent*: no replica of each other, no servers of one cluster (a cluster as a whole is one of them), no proxy that
+//! spreads commands over servers. A majority has to be up: two of three, three of five. A client waits only for the fastest
+//! majority, so it hardly notices a minority that is dead, hung or slow.
 //!
 //! # What you have already
 //!

@@ -142,7 +142,7 @@ async fn a_password_and_a_database_are_taken_from_the_url() {
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The permissions in the command for the shell on the page about operations.
-fn documented_permissions() -> Vec<String> {
+pub(crate) fn documented_permissions() -> Vec<String> {
     let page = std::fs::read_to_string(format!("{REPOSITORY}/docs/operations.md")).unwrap();
     let (_, command) = page.split_once("redis-cli ACL SETUSER app on ").unwrap();
     let (command, _) = command.split_once("```").unwrap();
@@ -168,7 +168,7 @@ fn the_page_about_operations_and_the_documentation_of_the_node_list_the_same_per
 }
 
 /// What the user was denied, except for what the documentation calls optional.
-async fn denied(server: &RedisServer) -> Vec<String> {
+pub(crate) async fn denied(server: &RedisServer) -> Vec<String> {
     let log: Vec<HashMap<String, redis::Value>> = server.query("ACL LOG").await;
     let object =
         |mut entry: HashMap<String, redis::Value>| redis::from_redis_value(entry.remove("object").unwrap()).unwrap();

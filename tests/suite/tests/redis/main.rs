@@ -5,6 +5,7 @@
 mod authority;
 mod cancel_safety;
 mod cluster;
+mod cluster_access;
 mod cluster_faults;
 mod connecting;
 mod credentials;

@@ -5,11 +5,15 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use redis::FromRedisValue;
 
-use super::RedisServer;
+use super::{RedisServer, free_port};
+use crate::authority::Authority;
 use crate::wait::eventually_async;
 
 /// How many slots there are.
 const SLOTS: usize = 1 << 14;
+/// The node timeout is long enough for a busy machine not to take a server for dead.
+const ARGUMENTS: [&str; 6] =
+    ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
 
 /// A Redis Cluster: primaries, which share the slots evenly, and behind them as many replicas for each. Put together by commands, as
 /// `redis-cli --cluster create` does it, which refuses to make one of fewer than three primaries.
@@ -22,23 +26,9 @@ pub struct SlotCluster {
 impl SlotCluster {
     /// Starts a cluster of so many primaries, each with so many replicas, and waits until all agree on it.
     pub async fn start(primaries: usize, replicas: usize) -> Self {
-        // Long enough for a busy machine not to take a server for dead.
-        let arguments =
-            ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
-        let servers = join_all((0..primaries * (1 + replicas)).map(|_| RedisServer::start_with(&arguments))).await;
-        let cluster = Self { servers, primaries };
-        let first = cluster.servers[0].port();
-        for (place, server) in cluster.servers.iter().enumerate() {
-            server.query::<String>(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1)).await;
-            if place < primaries {
-                let (from, to) = (place * SLOTS / primaries, (place + 1) * SLOTS / primaries - 1);
-                server.query::<String>(&format!("CLUSTER ADDSLOTSRANGE {from} {to}")).await;
-            }
-            if place > 0 {
-                server.query::<String>(&format!("CLUSTER MEET 127.0.0.1 {first}")).await;
-            }
-        }
-        cluster.all_agree().await;
+        let servers = (0..primaries * (1 + replicas)).map(|_| RedisServer::start_with(&ARGUMENTS));
+        let cluster = Self { servers: join_all(servers).await, primaries };
+        cluster.put_together(&cluster.servers[0].port().to_string()).await;
         for (place, replica) in cluster.servers.iter().enumerate().skip(primaries) {
             let of = cluster.id(place % primaries).await;
             replica.query::<String>(&format!("CLUSTER REPLICATE {of}")).await;
@@ -53,6 +43,39 @@ impl SlotCluster {
             cluster.all_agree().await;
         }
         cluster
+    }
+
+    /// Starts a cluster of so many primaries, which talk to each other over TLS. Returns it with the ports at which they speak TLS to clients.
+    pub async fn start_over_tls(authority: &Authority, primaries: usize) -> (Self, Vec<u16>) {
+        let arguments = [&ARGUMENTS[..], &["--tls-cluster", "yes", "--tls-auth-clients", "no"]].concat();
+        let (mut servers, mut ports) = (Vec::new(), Vec::new());
+        let buses: Vec<_> = (0..primaries).map(|_| free_port().to_string()).collect();
+        // One after another: each certificate is in the file of the one before.
+        for bus in &buses {
+            // By default, it would be a port that the kernel may have taken for an outgoing connection.
+            let arguments = [&arguments[..], &["--cluster-port", bus]].concat();
+            let (server, port) = authority.server("127.0.0.1", &arguments).await;
+            servers.push(server);
+            ports.push(port);
+        }
+        let cluster = Self { servers, primaries };
+        cluster.put_together(&format!("{} {}", ports[0], buses[0])).await;
+        (cluster, ports)
+    }
+
+    /// Gives the primaries their slots, and lets all meet the first server, at this port, or at this one and that of its bus.
+    async fn put_together(&self, first: &str) {
+        for (place, server) in self.servers.iter().enumerate() {
+            server.query::<String>(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1)).await;
+            if place < self.primaries {
+                let (from, to) = (place * SLOTS / self.primaries, (place + 1) * SLOTS / self.primaries - 1);
+                server.query::<String>(&format!("CLUSTER ADDSLOTSRANGE {from} {to}")).await;
+            }
+            if place > 0 {
+                server.query::<String>(&format!("CLUSTER MEET 127.0.0.1 {first}")).await;
+            }
+        }
+        self.all_agree().await;
     }
 
     /// The hosts of some servers as one URL.
