@@ -5,6 +5,7 @@
 mod blocking;
 mod databases;
 mod inputs;
+mod kinds;
 mod lock_order;
 mod mutants;
 mod sound;
