@@ -33,7 +33,7 @@ pub enum ModelSetting {
 }
 
 impl ModelSetting {
-    fn explore(&self, progress: impl Fn(usize, usize)) -> Outcome {
+    fn explore(&self, progress: &dyn Fn(usize, usize)) -> Outcome {
         match self {
             Self::Lock(setting) => explore(setting.clone(), None, progress),
             Self::Queue(setting) => explore_queue(setting.clone(), None, progress),
@@ -70,7 +70,7 @@ pub fn report(settings: Vec<ModelSetting>, out: &mut impl Write, progress: impl 
     let mut outcomes = Vec::new();
     for setting in settings {
         progress(setting.to_string());
-        let outcome = setting.explore(|states, depth| progress(format!("  {states} states, depth {depth}")));
+        let outcome = setting.explore(&|states, depth| progress(format!("  {states} states, depth {depth}")));
         outcome.violations.iter().try_for_each(|violation| writeln!(out, "{setting}\n{violation}"))?;
         outcomes.push((setting, outcome));
     }

@@ -67,7 +67,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Explores all states of a setting. Stops early when the property `target` is violated, or without a target, when any
 /// property is. `progress` is called with the number of states and the depth reached so far.
 #[must_use]
-pub fn explore(setting: Setting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+pub fn explore(setting: Setting, target: Option<&'static str>, progress: &dyn Fn(usize, usize)) -> Outcome {
     let model = LockModel::new(setting);
     let coverage = model.coverage();
     run_checker(model, coverage, target, progress)
@@ -75,7 +75,7 @@ pub fn explore(setting: Setting, target: Option<&'static str>, progress: impl Fn
 
 /// Like [`explore`], for the model with a queue.
 #[must_use]
-pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progress: &dyn Fn(usize, usize)) -> Outcome {
     run_checker(QueueModel::new(setting), Arc::default(), target, progress)
 }
 
@@ -84,7 +84,7 @@ pub fn explore_queue(setting: QueueSetting, target: Option<&'static str>, progre
 pub fn explore_reservations(
     setting: ReservationsSetting,
     target: Option<&'static str>,
-    progress: impl Fn(usize, usize),
+    progress: &dyn Fn(usize, usize),
 ) -> Outcome {
     run_checker(ReservationsModel::new(setting), Arc::default(), target, progress)
 }
@@ -94,7 +94,7 @@ pub fn explore_reservations(
 pub fn explore_delegation(
     setting: DelegationSetting,
     target: Option<&'static str>,
-    progress: impl Fn(usize, usize),
+    progress: &dyn Fn(usize, usize),
 ) -> Outcome {
     run_checker(DelegationModel::new(setting), Arc::default(), target, progress)
 }
@@ -104,7 +104,7 @@ pub fn explore_delegation(
 pub fn explore_permits(
     setting: PermitsSetting,
     target: Option<&'static str>,
-    progress: impl Fn(usize, usize),
+    progress: &dyn Fn(usize, usize),
 ) -> Outcome {
     run_checker(PermitsModel::new(setting), Arc::default(), target, progress)
 }
@@ -114,7 +114,7 @@ pub fn explore_permits(
 pub fn explore_pairing(
     setting: PairingSetting,
     target: Option<&'static str>,
-    progress: impl Fn(usize, usize),
+    progress: &dyn Fn(usize, usize),
 ) -> Outcome {
     run_checker(PairingModel::new(setting), Arc::default(), target, progress)
 }
@@ -124,14 +124,14 @@ pub fn explore_pairing(
 pub fn explore_membership(
     setting: MembershipSetting,
     target: Option<&'static str>,
-    progress: impl Fn(usize, usize),
+    progress: &dyn Fn(usize, usize),
 ) -> Outcome {
     run_checker(MembershipModel::new(setting), Arc::default(), target, progress)
 }
 
 /// Like [`explore`], for the model of sets of locks.
 #[must_use]
-pub fn explore_sets(setting: SetsSetting, target: Option<&'static str>, progress: impl Fn(usize, usize)) -> Outcome {
+pub fn explore_sets(setting: SetsSetting, target: Option<&'static str>, progress: &dyn Fn(usize, usize)) -> Outcome {
     run_checker(SetsModel::new(setting), Arc::default(), target, progress)
 }
 
@@ -139,7 +139,7 @@ fn run_checker<M>(
     model: M,
     coverage: Arc<Coverage>,
     target: Option<&'static str>,
-    progress: impl Fn(usize, usize),
+    progress: &dyn Fn(usize, usize),
 ) -> Outcome
 where
     M: Model + Send + Sync + 'static,

@@ -10,7 +10,7 @@ use lock_model::{
 fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
     let counts_tokens = setting.tokens != [0; CLIENTS];
     let has_time = setting.time.is_some();
-    let outcome = explore(setting, None, |_, _| {});
+    let outcome = explore(setting, None, &|_, _| {});
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
     assert!(outcome.states >= at_least, "only {} states were explored", outcome.states);
@@ -27,7 +27,7 @@ fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
 
 fn is_caught(setting: Setting, property: &'static str) {
     let mutant = setting.mutant;
-    let outcome = explore(setting, Some(property), |_, _| {});
+    let outcome = explore(setting, Some(property), &|_, _| {});
     assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
 }
 

@@ -3,8 +3,11 @@
 use lock_model::{DelegationMutant, DelegationSetting, MUTUAL_EXCLUSION, NO_UNGUARDED_ADOPTER, explore_delegation};
 
 fn is_caught(mutant: DelegationMutant) {
-    let outcome =
-        explore_delegation(DelegationSetting::LOOKING_AGAIN.with_mutant(mutant), Some(NO_UNGUARDED_ADOPTER), |_, _| {});
+    let outcome = explore_delegation(
+        DelegationSetting::LOOKING_AGAIN.with_mutant(mutant),
+        Some(NO_UNGUARDED_ADOPTER),
+        &|_, _| {},
+    );
     println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
     assert!(outcome.violates(NO_UNGUARDED_ADOPTER), "{mutant:?} was not caught");
 }
@@ -12,7 +15,7 @@ fn is_caught(mutant: DelegationMutant) {
 // promise: delegation
 #[test]
 fn no_adopter_works_while_another_holder_does() {
-    let outcome = explore_delegation(DelegationSetting::LOOKING_AGAIN, None, |_, _| {});
+    let outcome = explore_delegation(DelegationSetting::LOOKING_AGAIN, None, &|_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");

@@ -8,7 +8,7 @@ use lock_model::{
 };
 
 fn check(setting: MembershipSetting, at_least: usize, properties: &[&'static str]) {
-    let outcome = explore_membership(setting, None, |_, _| {});
+    let outcome = explore_membership(setting, None, &|_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
@@ -20,7 +20,7 @@ fn check(setting: MembershipSetting, at_least: usize, properties: &[&'static str
 
 fn is_caught(setting: MembershipSetting, property: &'static str) {
     let mutant = setting.mutant;
-    let outcome = explore_membership(setting, Some(property), |_, _| {});
+    let outcome = explore_membership(setting, Some(property), &|_, _| {});
     println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
     assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
 }
@@ -130,7 +130,7 @@ fn a_master_with_two_addresses_has_one_vote() {
 // promise: membership
 #[test]
 fn a_client_that_left_a_set_waits_until_its_locks_have_ended() {
-    let outcome = explore_membership(DETOURS, Some(MUTUAL_EXCLUSION), |_, _| {});
+    let outcome = explore_membership(DETOURS, Some(MUTUAL_EXCLUSION), &|_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     // Tokens of sets that know nothing of each other are in no order but that of their clocks, which the model does not have.
     assert!(!outcome.violates(MUTUAL_EXCLUSION) && outcome.states > 100_000);

@@ -7,7 +7,7 @@ use lock_model::{
 };
 
 fn check(setting: PermitsSetting, at_least: usize) {
-    let outcome = explore_permits(setting, None, |_, _| {});
+    let outcome = explore_permits(setting, None, &|_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
@@ -19,7 +19,7 @@ fn check(setting: PermitsSetting, at_least: usize) {
 
 fn is_caught(setting: PermitsSetting, property: &'static str) {
     let mutant = setting.mutant;
-    let outcome = explore_permits(setting, Some(property), |_, _| {});
+    let outcome = explore_permits(setting, Some(property), &|_, _| {});
     println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
@@ -62,7 +62,7 @@ fn mutant_a_queue_for_each_slot_leaves_one_idle() {
 }
 
 fn check_pairing(setting: PairingSetting, at_least: usize) {
-    let outcome = explore_pairing(setting, None, |_, _| {});
+    let outcome = explore_pairing(setting, None, &|_, _| {});
     println!("{setting}: {} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
@@ -89,7 +89,7 @@ fn a_slot_that_a_majority_has_free_is_taken_in_the_larger_settings() {
 #[test]
 fn mutant_slots_that_are_kept_in_the_order_of_the_releases_leave_one_idle() {
     let setting = PairingSetting { keeps: true, ..PairingSetting::new(PairingStart::BareAndStuck) };
-    let outcome = explore_pairing(setting, Some(NO_SLOT_WAITS_FOR_A_TIMER), |_, _| {});
+    let outcome = explore_pairing(setting, Some(NO_SLOT_WAITS_FOR_A_TIMER), &|_, _| {});
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violates(NO_SLOT_WAITS_FOR_A_TIMER));
 }

@@ -7,7 +7,7 @@ use lock_model::{
 };
 
 fn check(setting: ReservationsSetting, at_least: usize) {
-    let outcome = explore_reservations(setting, None, |_, _| {});
+    let outcome = explore_reservations(setting, None, &|_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
@@ -19,7 +19,7 @@ fn check(setting: ReservationsSetting, at_least: usize) {
 }
 
 fn is_caught(setting: ReservationsSetting, mutant: QueueMutant, property: &'static str) {
-    let outcome = explore_reservations(setting.with_mutant(mutant), Some(property), |_, _| {});
+    let outcome = explore_reservations(setting.with_mutant(mutant), Some(property), &|_, _| {});
     println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
     assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
 }

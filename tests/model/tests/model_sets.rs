@@ -3,7 +3,7 @@
 use lock_model::{COMPLETE_SETS, NO_STUCK_SET, SetsMutant, SetsSetting, explore_sets};
 
 fn check(setting: SetsSetting, at_least: usize) {
-    let outcome = explore_sets(setting, None, |_, _| {});
+    let outcome = explore_sets(setting, None, &|_, _| {});
     println!("{} states in {:?}", outcome.states, outcome.took);
     outcome.violations.iter().for_each(|violation| println!("{violation}"));
     assert!(outcome.violations.is_empty(), "the runs that violate a property are printed above");
@@ -13,7 +13,7 @@ fn check(setting: SetsSetting, at_least: usize) {
 
 fn is_caught(setting: SetsSetting) {
     let mutant = setting.mutant;
-    let outcome = explore_sets(setting, Some(NO_STUCK_SET), |_, _| {});
+    let outcome = explore_sets(setting, Some(NO_STUCK_SET), &|_, _| {});
     println!("{mutant:?}: {} states in {:?}", outcome.states, outcome.took);
     assert!(outcome.violates(NO_STUCK_SET), "{mutant:?} was not caught");
 }
