@@ -6,11 +6,13 @@ use std::fs;
 use super::{collect_sources, page, root};
 
 /// The sources of the libraries.
+/// The sources of the libraries. The guide is a page of examples.
 fn sources() -> Vec<String> {
     let mut paths = Vec::new();
     for folder in ["lock-core/src", "lock-axum/src"] {
         collect_sources(&root().join(folder), &mut paths);
     }
+    paths.retain(|path| !path.components().any(|part| part.as_os_str() == "guide"));
     paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
 }
 
