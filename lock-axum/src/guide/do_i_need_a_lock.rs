@@ -140,7 +140,7 @@
 //!   check: false
 //!   A wrote after the next holder had read: no lock can prevent that. Claim the fence in each transaction, before it reads (lock_axum::fence).
 //! the check holds: race: none of 26 schedules, hang-up: none of 6 schedules, lost: none of 6 schedules
-//! without locks 1 of 10 schedules break it: the lock is needed
+//! without locks 1 of 10 schedules breaks it: the lock is needed
 //! 64 runs
 //! ```
 //!

@@ -108,9 +108,10 @@ impl fmt::Display for Outcome {
             Some(Unlocked { schedules, broken }) => {
                 writeln!(
                     f,
-                    "without locks {} of {} break it: the lock is needed",
+                    "without locks {} of {} {} it: the lock is needed",
                     broken.len(),
-                    counted(*schedules, "schedule")
+                    counted(*schedules, "schedule"),
+                    if broken.len() == 1 { "breaks" } else { "break" }
                 )?;
             }
             None if !self.takes_locks && self.runs > 0 => writeln!(f, "no request takes a lock")?,

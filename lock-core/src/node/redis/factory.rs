@@ -96,7 +96,7 @@ impl RedisNode {
         I::Item: AsRef<str>,
     {
         let sentinels = Sentinels::new(sentinels, master)?;
-        Ok(Self::new(format!("sentinel:{}", sentinels.master), Source::Master(Master::Sentinels(sentinels))))
+        Ok(Self::new(format!("sentinel:{}", sentinels.master), Source::Master(Master::Sentinels(Box::new(sentinels)))))
     }
 
     /// Creates a node for a server that `factory` connects to: through a proxy, or a simulated network. `name` is the

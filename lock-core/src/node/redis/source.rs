@@ -27,7 +27,7 @@ pub(super) enum Source {
 #[derive(Clone)]
 pub(super) enum Master {
     Server(Server),
-    Sentinels(Sentinels),
+    Sentinels(Box<Sentinels>),
     Factory(Arc<Factory>),
 }
 
@@ -56,7 +56,7 @@ impl Master {
     pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
         match self {
             Self::Server(server) => Self::Server(server.logging_in(credentials)),
-            Self::Sentinels(sentinels) => Self::Sentinels(sentinels.logging_in(credentials)),
+            Self::Sentinels(sentinels) => Self::Sentinels(Box::new(sentinels.logging_in(credentials))),
             Self::Factory(factory) => Self::Factory(Arc::clone(factory)),
         }
     }

@@ -5,7 +5,6 @@ use std::fs;
 
 use super::{collect_sources, page, root};
 
-/// The sources of the libraries.
 /// The sources of the libraries. The guide is a page of examples.
 fn sources() -> Vec<String> {
     let mut paths = Vec::new();
