@@ -63,6 +63,22 @@ async fn a_frozen_holder_oversells_without_the_fence_and_not_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_trial_of_the_handlers_is_shown_and_sells_nothing() {
+    let service = Service::start().await;
+    let mut browser = Browser::on(&service);
+    let before = service.books();
+    browser.click("trial");
+    browser.until("!at('trial-told').hidden");
+    let told = browser.evaluate("at('trial-told').textContent");
+    let told = told.as_str().unwrap();
+    assert!(told.contains("held here") && told.contains("fence claimed\nthe check holds"), "{told}");
+    assert_eq!(browser.evaluate("at('message').textContent").as_str(), Some(""));
+    assert_eq!((service.books(), browser.books()), (before, before));
+    browser.assert_no_errors();
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_button_of_every_master_changes_its_tile() {
     let service = Service::start().await;
     let mut browser = Browser::on(&service);

@@ -39,7 +39,7 @@ impl RedisNode {
     /// certificates.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let address = Address::parse(url)?;
-        Ok(Self::new(address.name.clone(), Source::Master(Master::Server(Server::new(address, url)?))))
+        Ok(Self::new(address.name.clone(), Source::Master(Master::Server(Box::new(Server::new(address, url)?)))))
     }
 
     /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
@@ -80,7 +80,7 @@ impl RedisNode {
             return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
         }
         let server = Server::over_tls(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::new(address.name, Source::Master(Master::Server(server))))
+        Ok(Self::new(address.name, Source::Master(Master::Server(Box::new(server)))))
     }
 
     /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at

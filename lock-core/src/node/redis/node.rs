@@ -222,7 +222,9 @@ impl Shared {
                     let owner = seeds.owner(slot_of(keyspace.record())).await;
                     let owner = owner.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
                     let address = owner.address();
-                    self.connections.get_or_open(&address, self.connect(Master::Server(owner), settings)).await
+                    self.connections
+                        .get_or_open(&address, self.connect(Master::Server(Box::new(owner)), settings))
+                        .await
                 }
             };
             session.map(link_over)

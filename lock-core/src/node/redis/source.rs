@@ -26,7 +26,7 @@ pub(super) enum Source {
 /// What leads to one master.
 #[derive(Clone)]
 pub(super) enum Master {
-    Server(Server),
+    Server(Box<Server>),
     Sentinels(Box<Sentinels>),
     Factory(Arc<Factory>),
 }
@@ -55,7 +55,7 @@ impl Master {
     /// The same, with another login.
     pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
         match self {
-            Self::Server(server) => Self::Server(server.logging_in(credentials)),
+            Self::Server(server) => Self::Server(Box::new(server.logging_in(credentials))),
             Self::Sentinels(sentinels) => Self::Sentinels(Box::new(sentinels.logging_in(credentials))),
             Self::Factory(factory) => Self::Factory(Arc::clone(factory)),
         }

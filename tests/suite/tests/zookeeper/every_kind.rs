@@ -1,10 +1,18 @@
 //! Locks of every kind in ZooKeeper, where nobody may adopt one.
 
+use std::time::Duration;
+
+use lock_core::{LockManager, LockManagerBuilder};
 use lock_support::{
     Kind, ZooKeeperServer, on_one_thread, try_every_kind, try_every_kind_on_two_runtimes, whatever_becomes_of_it,
 };
 
-use crate::set::builder;
+use crate::set::node;
+
+/// With a longer tick than the server's, so that the session has time to spare when many managers are busy on few processors.
+fn builder(address: &str) -> LockManagerBuilder {
+    LockManager::builder().nodes([node(address).tick_time(Duration::from_secs(1))])
+}
 
 fn kinds() -> Vec<Kind> {
     Kind::ALL.into_iter().filter(|kind| *kind != Kind::Delegated).collect()
