@@ -22,7 +22,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
 
-use self::answers::{call_kinds, command_kind, compare};
+use self::answers::{call_kinds, command_kind, compare, times};
 use self::commands::{Action, LOCKS, Lock, PAUSE, Pause, RECORD, Step, WAKEUPS, beginning, step, words};
 use self::requests::Encoder;
 use self::reservations::Reservations;
@@ -37,10 +37,6 @@ fn runtime() -> Runtime {
 fn config(cases: u32) -> Config {
     Config { cases, failure_persistence: None, max_shrink_iters: 100, ..Config::default() }
 }
-
-/// How often a sequence is compared before it counts as different. One of the servers may have paused while something expired, or
-/// between the two readings of a clock that a fence comes from. What is different is different again.
-const ATTEMPTS: u32 = 4;
 
 /// Runs random sequences of commands against both servers. Returns how many replies of each kind there were, or what
 /// differed.
@@ -73,12 +69,10 @@ fn compare_sequences_by(
             steps.retain(|step| {
                 !insists || !matches!(&step.action, Action::Command(words) if words[0].starts_with("EVAL"))
             });
-            let mut outcome = Ok(());
-            for _ in 0..ATTEMPTS {
+            let mut outcome = compare_sequence(&servers, pair, encoder, &steps, kinds).await;
+            if outcome.is_err() {
+                // One of them may have paused while something expired. What is different is different again.
                 outcome = compare_sequence(&servers, pair, encoder, &steps, kinds).await;
-                if outcome.is_ok() {
-                    break;
-                }
             }
             outcome.map_err(TestCaseError::fail)
         })
@@ -134,6 +128,10 @@ async fn compare_sequence(
                 if let Action::Call(_) = action { call_kinds(&real) } else { vec![command_kind(words, &real)] };
             kinds_here.into_iter().for_each(|kind| *kinds.entry(kind).or_default() += 1);
         }
+        if matches!(action, Action::Call(call) if call.is_spoiled()) && some_fence_is_a_time(pair).await? {
+            *kinds.entry("a time in the field of a fence".to_owned()).or_default() += 1;
+            return Ok(());
+        }
         match pause {
             Some(Pause::Soon) => tokio::time::sleep(PAUSE).await,
             Some(Pause::Reservations) => reservations.outlast().await,
@@ -155,6 +153,19 @@ async fn compare_sequence(
         compare(&command, &real, &fake)?;
     }
     Ok(())
+}
+
+/// Whether a fence of a lock comes from the clocks, which differ. `Err` if it does on one of the servers only.
+///
+/// A call that counts its acquires wrongly takes the field of a fence for that of a mark, and writes there until when somebody waits.
+async fn some_fence_is_a_time(pair: &mut Pair) -> Result<bool, String> {
+    let fences = LOCKS.iter().map(|lock| lock.fence.as_str());
+    let (real, fake) = pair.ask(&words(&["HMGET", RECORD].into_iter().chain(fences).collect::<Vec<_>>())).await;
+    let (real_times, fake_times) = (times(&real), times(&fake));
+    if real_times != fake_times {
+        return Err(format!("the real server has the fences {real:?}, the simulated one {fake:?}"));
+    }
+    Ok(!real_times.is_empty())
 }
 
 #[test]

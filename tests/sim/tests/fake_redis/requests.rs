@@ -69,10 +69,15 @@ impl Call {
         Self { what, by_source: true, wrong_epoch: false, spoiled: None }
     }
 
+    /// Whether one of its arguments is wrong.
+    pub(crate) fn is_spoiled(&self) -> bool {
+        self.spoiled.is_some()
+    }
+
     /// Whether it may set a time to live that ends soon: of a call with a wrong argument, any number may become one.
     pub(crate) fn is_short(&self) -> bool {
         let What::Requests { requests, .. } = &self.what else { return false };
-        self.spoiled.is_some()
+        self.is_spoiled()
             || requests.iter().any(|(_, operation)| match operation {
                 Operation::Acquire { ttl, .. }
                 | Operation::Extend { ttl, .. }
