@@ -104,7 +104,7 @@ mod tests {
     use axum::http::{Request, Response, header};
     use futures_util::future::join_all;
     use http_body_util::BodyExt as _;
-    use lock_support::Traces;
+    use lock_support::{Traces, keep_two_subscribers};
     use tower::ServiceExt as _;
     use tower_sessions::session::{Id, Record};
     use tower_sessions::session_store;
@@ -134,6 +134,11 @@ mod tests {
         }
     }
 
+    fn service() -> Router {
+        keep_two_subscribers();
+        app(LockManager::in_memory(), Slow::default())
+    }
+
     async fn post(app: &Router, path: &str, cookie: &str) -> Response<Body> {
         let request = Request::post(path).header(header::COOKIE, cookie).body(Body::empty()).unwrap();
         app.clone().oneshot(request).await.unwrap()
@@ -148,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_request_overwrites_what_another_one_put_into_the_cart() {
-        let app = app(LockManager::in_memory(), Slow::default());
+        let app = service();
         let cookie = logged_in(&app).await;
         let paths: Vec<String> = (0..20).map(|item| format!("/cart/item-{item}")).collect();
         for response in join_all(paths.iter().map(|path| post(&app, path, &cookie))).await {
@@ -166,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_without_a_session_is_refused() {
-        let app = app(LockManager::in_memory(), Slow::default());
+        let app = service();
         for cookies in ["", "other=1", "id=1; id=2"] {
             assert_eq!(post(&app, "/cart/apple", cookies).await.status(), StatusCode::BAD_REQUEST, "{cookies}");
         }
@@ -175,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn the_span_of_the_handler_has_the_token() {
         let traces = Traces::record(Level::INFO);
-        let app = app(LockManager::in_memory(), Slow::default());
+        let app = service();
         let cookie = logged_in(&app).await;
         post(&app, "/cart/apple", &cookie).await;
         let spans = traces.named("add");

@@ -11,7 +11,7 @@ use tracing::{Dispatch, Level, Metadata, Subscriber};
 /// While a process has at most one subscriber, `tracing` decides without a lock whether anybody wants an event that is logged for
 /// the first time. If a recording begins at this moment on another thread, that event may be turned off for it. So there are two
 /// subscribers, for ever, which record nothing.
-pub(crate) fn keep_two_subscribers() {
+pub fn keep_two_subscribers() {
     static KEPT: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [0, 1].map(|_| Dispatch::new(NoSubscriber::default())));
     LazyLock::force(&KEPT);
 }

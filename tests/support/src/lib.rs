@@ -25,7 +25,7 @@ mod zookeeper;
 
 pub use self::authority::Authority;
 pub use self::dice::Dice;
-pub use self::events::{Event, Events};
+pub use self::events::{Event, Events, keep_two_subscribers};
 pub use self::every_kind::{try_every_kind, try_every_kind_on_two_runtimes};
 pub use self::kinds::{Held, Kind};
 pub use self::load::{Done, Load};
