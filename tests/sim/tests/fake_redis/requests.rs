@@ -289,9 +289,13 @@ impl Encoder {
     /// The commands that the engine sends for a call.
     pub(crate) async fn encode(&mut self, call: &Call) -> Vec<Vec<String>> {
         let mut sent = self.send(call).await;
-        if sent.is_empty() {
-            // The engine sends nothing to a server whose record has become another one, or whose connection it gave up, because
-            // this process was stopped for a while.
+        // A process that was stopped for a while gives its connection up, before it sends anything or between the hash of a script
+        // and its source. And to a server whose record has become another one the engine sends nothing.
+        for _ in 0..10 {
+            let known = |command: &Vec<String>| command[0] == "HGETALL" || self.script(command).is_some();
+            if !sent.is_empty() && sent.iter().all(known) {
+                break;
+            }
             *self = Self::connect(self.declares).await;
             sent = self.send(call).await;
         }
@@ -382,13 +386,17 @@ impl Encoder {
         calls
     }
 
+    /// The hash and the source of the script that a command calls, if both are known.
+    fn script(&self, command: &[String]) -> Option<(&String, &String)> {
+        self.sources.iter().find(|(hash, source)| **hash == command[1] || **source == command[1])
+    }
+
     /// A call by hash or by source, with its epoch and one of its arguments changed.
     fn change(&self, call: &Call, mut command: Vec<String>) -> Vec<String> {
         if command[0] == "HGETALL" {
             return command;
         }
-        let named = self.sources.iter().find(|(hash, source)| **hash == command[1] || **source == command[1]);
-        let (hash, source) = named.unwrap();
+        let (hash, source) = self.script(&command).unwrap();
         let script = if call.by_source { ["EVAL", source] } else { ["EVALSHA", hash] };
         command.splice(..2, words(&script));
         let count: usize = command[2].parse().unwrap();
