@@ -1,5 +1,5 @@
-//! The limits of a node's queues and tokens. [`MemoryNode`](super::MemoryNode) uses them as they are; for
-//! [`RedisNode`](super::RedisNode), they are written at the head of the scripts.
+//! The limits of a node's queues and tokens. [`MemoryNode`](super::MemoryNode) uses them as they are; the scripts and functions of servers
+//! have their names, which are replaced by the values before a server gets them.
 
 use std::time::Duration;
 
@@ -30,6 +30,26 @@ pub(super) const MAX_HEARD: usize = 64;
 pub(crate) const MAX_READERS_SEEN: usize = 1024;
 /// How many readers are woken at once, when others hold the lock.
 pub(super) const MAX_WOKEN_READERS: usize = 128;
+
+/// What the names of limits stand for in the scripts of Redis and the functions of PostgreSQL. Times are in milliseconds.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub(super) fn named() -> [(&'static str, String); 12] {
+    let millis = |duration: Duration| duration.as_millis().to_string();
+    [
+        ("EVICTION_GAP", millis(super::EVICTION_GAP)),
+        ("MAX_EVICTED", MAX_EVICTED.to_string()),
+        ("MAX_GONE", MAX_GONE.to_string()),
+        ("MAX_PAIRED", MAX_PAIRED.to_string()),
+        ("MAX_READERS_SEEN", MAX_READERS_SEEN.to_string()),
+        ("MAX_RESERVATIONS", MAX_RESERVATIONS.to_string()),
+        ("MAX_TOKEN", MAX_TOKEN.to_string()),
+        ("MAX_WAITERS", MAX_WAITERS.to_string()),
+        ("MAX_WOKEN_READERS", MAX_WOKEN_READERS.to_string()),
+        ("QUEUE_TTL", millis(QUEUE_TTL)),
+        ("RESERVED_TTL", millis(RESERVED_TTL)),
+        ("WRITER_HEARD", millis(WRITER_HEARD)),
+    ]
+}
 
 /// Reads a number that a node sent. One that is larger than any token is refused: Lua cannot tell it from the next one.
 pub(super) fn parse_number(digits: &str) -> Option<u64> {

@@ -2,11 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::node::limits::{
-    MAX_EVICTED, MAX_GONE, MAX_PAIRED, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS, MAX_WOKEN_READERS,
-    QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
-};
-use crate::node::{EVICTION_GAP, OwnerId, RESERVATION_TTL};
+use crate::node::{OwnerId, RESERVATION_TTL, limits};
 
 /// The oldest version that has everything that the functions use.
 pub(super) const MIN_VERSION: i32 = 12;
@@ -37,7 +33,7 @@ pub(super) const LOG_GRANT: &str = "a superuser has to run: GRANT EXECUTE ON FUN
 const LOCKS: i64 = 0x6c6f_636b;
 const RECORDS: i64 = -1;
 
-/// How many tokens of a fence are written to the disk ahead; so many are skipped at most when the server forgets. The tokens of a single
+/// How many tokens of a fence are written to the disk ahead; that many are skipped at most when the server forgets. The tokens of a single
 /// node follow the clock, in microseconds: of its grants of a lock, one in a second waits for the disk. Not further ahead than that: a
 /// server that forgot grants nothing for longer, and the clock has caught up then.
 const RESERVE: i64 = 1_000_000;
@@ -68,26 +64,15 @@ const OTHERS: [&str; 4] = [
 /// different versions use one database side by side.
 pub(super) static FUNCTIONS: LazyLock<String> = LazyLock::new(|| {
     let sources = [&OTHERS[..], &LEDGER, &WAITING].concat();
-    let constants: [(&str, i128); 16] = [
-        ("LOCKS", LOCKS.into()),
-        ("RECORDS", RECORDS.into()),
-        ("RESERVE", RESERVE.into()),
-        ("MAX_TOKEN", MAX_TOKEN.into()),
-        ("MAX_WAITERS", MAX_WAITERS as i128),
-        ("MAX_RESERVATIONS", MAX_RESERVATIONS.into()),
-        ("MAX_GONE", MAX_GONE as i128),
-        ("MAX_PAIRED", MAX_PAIRED as i128),
-        ("MAX_EVICTED", MAX_EVICTED as i128),
-        ("MAX_READERS_SEEN", MAX_READERS_SEEN as i128),
-        ("MAX_WOKEN_READERS", MAX_WOKEN_READERS as i128),
-        ("QUEUE_TTL", QUEUE_TTL.as_millis().cast_signed()),
-        ("RESERVED_TTL", RESERVED_TTL.as_millis().cast_signed()),
-        ("WRITER_HEARD", WRITER_HEARD.as_millis().cast_signed()),
-        ("EVICTION_GAP", EVICTION_GAP.as_millis().cast_signed()),
-        ("RESERVATION_US", RESERVATION_TTL.as_micros().cast_signed()),
+    let own = [
+        ("LOCKS", LOCKS.to_string()),
+        ("NOBODY", OwnerId::NOBODY.uuid()),
+        ("RECORDS", RECORDS.to_string()),
+        ("RESERVATION_US", RESERVATION_TTL.as_micros().to_string()),
+        ("RESERVE", RESERVE.to_string()),
     ];
-    let source = sources.concat().replace("@NOBODY@", &OwnerId::NOBODY.uuid());
-    constants.iter().fold(source, |source, (name, value)| source.replace(&format!("@{name}@"), &value.to_string()))
+    let constants = limits::named().into_iter().chain(own);
+    constants.fold(sources.concat(), |source, (name, value)| source.replace(&format!("@{name}@"), &value))
 });
 
 #[cfg(test)]

@@ -1,16 +1,11 @@
 //! The Lua scripts: how they are put together from their files, and their hashes.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use redis::Cmd;
 
-use crate::node::limits::{
-    MAX_EVICTED, MAX_GONE, MAX_HEARD, MAX_PAIRED, MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN, MAX_WAITERS,
-    MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD,
-};
-use crate::node::wakeup::RESERVATION_TTL;
-use crate::node::{EVICTION_GAP, Keyspace};
+use crate::node::limits::{self, MAX_HEARD};
+use crate::node::{Keyspace, RESERVATION_TTL};
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
@@ -30,7 +25,7 @@ pub(super) static RECORD: LazyLock<Script> = LazyLock::new(|| Script::new(includ
 /// The files that the scripts include, by a line `-- include FILE`.
 ///
 /// Most are the body of a function that few batches call, and stand inside the function that calls it: a server creates functions for
-/// each command anew, which takes about as long as running one.
+/// each command again, which takes about as long as running one.
 const INCLUDED: [(&str, &str); 7] = [
     ("ledger_beside.lua", include_str!("scripts/ledger_beside.lua")),
     ("ledger_readers.lua", include_str!("scripts/ledger_readers.lua")),
@@ -43,28 +38,16 @@ const INCLUDED: [(&str, &str); 7] = [
 
 /// The names in the scripts that stand for values which are the same for every store. They are replaced before a server gets the script:
 /// a variable that a function uses from outside would have to be bound each time that the function is created.
-fn values() -> [(&'static str, String); 18] {
-    let millis = |duration: Duration| duration.as_millis().to_string();
-    [
-        ("EVICTION_GAP", millis(EVICTION_GAP)),
+fn values() -> Vec<(&'static str, String)> {
+    let own = [
         ("FENCES", Keyspace::FENCES.to_string()),
-        ("MAX_EVICTED", MAX_EVICTED.to_string()),
-        ("MAX_GONE", MAX_GONE.to_string()),
         ("MAX_HEARD", MAX_HEARD.to_string()),
-        ("MAX_PAIRED", MAX_PAIRED.to_string()),
-        ("MAX_READERS_SEEN", MAX_READERS_SEEN.to_string()),
-        ("MAX_RESERVATIONS", MAX_RESERVATIONS.to_string()),
-        ("MAX_TOKEN", MAX_TOKEN.to_string()),
-        ("MAX_WAITERS", MAX_WAITERS.to_string()),
-        ("MAX_WOKEN_READERS", MAX_WOKEN_READERS.to_string()),
         ("NOBODY", format!("'{}'", OwnerId::NOBODY)),
         ("OWNER_PREFIX", format!("'{}'", OwnerId::PREFIX)),
-        ("QUEUE_TTL", millis(QUEUE_TTL)),
-        ("RESERVATION_TTL", millis(RESERVATION_TTL)),
-        ("RESERVED_TTL", millis(RESERVED_TTL)),
+        ("RESERVATION_TTL", RESERVATION_TTL.as_millis().to_string()),
         ("SHARED", format!("'{}'", OwnerId::SHARED)),
-        ("WRITER_HEARD", millis(WRITER_HEARD)),
-    ]
+    ];
+    limits::named().into_iter().chain(own).collect()
 }
 
 /// The code of a script, with the files that it includes. Comments are left out, because the source travels over each connection that is
