@@ -88,7 +88,7 @@ impl CredentialsProvider {
     }
 
     /// Asks for credentials. Whatever the provider does, there is an answer in time.
-    pub(super) async fn ask(&self) -> Result<Credentials, NodeError> {
+    async fn ask(&self) -> Result<Credentials, NodeError> {
         let answer = AssertUnwindSafe(timeout(TIMEOUT, (self.0)())).catch_unwind().await;
         let failed = |reason: String| NodeError::Credentials { reason };
         let credentials = answer
@@ -103,14 +103,42 @@ impl CredentialsProvider {
     }
 }
 
-/// The error of a connection, for which a provider was asked if there is one. That a server refuses what that gave may pass: it was about
-/// to change, or the server has not heard of the new password.
-pub(super) fn of_provider(provider: Option<&CredentialsProvider>, error: NodeError) -> NodeError {
-    match error {
-        NodeError::Refused(Refusal::Login { detail }) if provider.is_some() => {
-            NodeError::Credentials { reason: format!("the server refused those of the provider: {detail}") }
+/// How a node logs in: by its address, or with what a provider gives at each connect.
+#[derive(Clone, Default)]
+pub(super) struct Login(Option<CredentialsProvider>);
+
+impl Login {
+    /// With what a provider gives, if nothing else says how: `has_login` is whether the address does, or `None` if it has none.
+    pub(super) fn by(
+        provider: CredentialsProvider,
+        node: &str,
+        has_login: Option<bool>,
+    ) -> Result<Self, InvalidCredentials> {
+        let node = || node.to_owned();
+        match has_login {
+            None => Err(InvalidCredentials::NoLogin { node: node() }),
+            Some(true) => Err(InvalidCredentials::InUrl { node: node() }),
+            Some(false) => Ok(Self(Some(provider))),
         }
-        other => other,
+    }
+
+    /// The server to connect to, with the login.
+    pub(super) async fn at<T: Clone>(&self, server: &T, logging_in: fn(&T, &Credentials) -> T) -> Result<T, NodeError> {
+        match &self.0 {
+            Some(provider) => Ok(logging_in(server, &provider.ask().await?)),
+            None => Ok(server.clone()),
+        }
+    }
+
+    /// The error of a connection with this login. That a server refuses what a provider gave may pass: it was about to change, or the
+    /// server has not heard of the new password.
+    pub(super) fn error(&self, error: NodeError) -> NodeError {
+        match error {
+            NodeError::Refused(Refusal::Login { detail }) if self.0.is_some() => {
+                NodeError::Credentials { reason: format!("the server refused those of the provider: {detail}") }
+            }
+            other => other,
+        }
     }
 }
 

@@ -40,6 +40,8 @@ mod roster;
 mod slots;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod submission;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+mod tcp;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 mod tls;
 mod vote_timer;

@@ -5,9 +5,7 @@ use std::future::{pending, poll_fn};
 use std::io;
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::Severity;
@@ -22,16 +20,10 @@ use super::settings::SessionId;
 use super::source::Source;
 #[cfg(feature = "tls")]
 use super::tls::secure;
-use crate::node::NodeError;
+use crate::node::{NodeError, tcp};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a connection is silent before the kernel probes it, and the time between two probes.
-const KEEPALIVE: Duration = Duration::from_secs(5);
-/// How long written bytes may stay unacknowledged before the kernel gives up the connection.
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Where the server warns of something that concerns no commit: that transactions must be frozen soon (which it repeats with each new
 /// one), or that its queue of notifications fills up. Unlike the message, the routine is not translated.
 const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQueueFillWarning"];
@@ -122,15 +114,7 @@ pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
 
 async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
     match host {
-        Host::Tcp(host) => {
-            let stream = TcpStream::connect((host.as_str(), port)).await?;
-            stream.set_nodelay(true)?;
-            let socket = SockRef::from(&stream);
-            #[cfg(target_os = "linux")]
-            socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-            socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
-            Ok(Box::new(stream))
-        }
+        Host::Tcp(host) => Ok(Box::new(tcp::connect(host, port).await?)),
         #[cfg(unix)]
         Host::Unix(directory) => {
             let socket = directory.join(format!(".s.PGSQL.{port}"));

@@ -13,11 +13,10 @@ use super::cancel::cancel_unanswered;
 use super::classify::{ends_session, node_error};
 use super::codec::{all_fences, column, decode_state, micros, number};
 use super::connect::{CONNECT_TIMEOUT, connect};
-use super::last_words::LastWords;
 use super::session::Session;
 use super::source::Source;
 use super::sweep::sweep;
-use super::worker::Worker;
+use super::worker::{LastWords, Worker};
 use crate::node::limits::too_many_evicted;
 use crate::node::link;
 use crate::node::record_fields::{decode_record, encode_fields, text, written};
@@ -36,7 +35,7 @@ pub(super) async fn open(source: &Source, synchronous: bool, last_words: &LastWo
     let (session, wire) = connected.prepare(|client, id| Session::prepare(client, id, synchronous)).await?;
     let (session, gone, (submissions, receiver)) =
         (Arc::new(session), CancellationToken::new(), Submissions::channel());
-    let worker = Worker::new(Arc::clone(&session), gone.clone(), last_words.clone());
+    let worker = Worker::new(Arc::clone(&session), gone.clone(), Arc::clone(last_words));
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run(wire, receiver)));
     Handle::current().spawn(sweep(Arc::clone(&session), gone.clone(), source.name().to_owned()));
     // Not ended with the link: its work begins then, and takes seconds at most.

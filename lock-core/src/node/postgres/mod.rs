@@ -3,9 +3,8 @@
 //! `node` is the [`LockNode`](super::LockNode). `source` is where connections come from: an `address`, or a factory. `connect` opens them, with `tls` if
 //! they are to be secure, with `settings` that no other session has. One connection is for votes: `session` prepares it, with the tables
 //! and functions of `schema`, and `link` is its life, and has what is asked outside the order of requests. A `worker` writes requests
-//! to it in batches, which `codec` translates; `sweep` removes expired rows, `cancel` ends what the server still does for a link that
-//! was given up, and `last_words` keeps what the server said about why it executes nothing. `wakeups` is the connection on which the
-//! server wakes this process, and `classify` tells what errors mean.
+//! to it in batches, which `codec` translates; `sweep` removes expired rows, and `cancel` ends what the server still does for a link that
+//! was given up. `wakeups` is the connection on which the server wakes this process, and `classify` tells what errors mean.
 //!
 //! The rules are in `sql`: `locks.sql` has the tables, the other files the functions.
 
@@ -14,7 +13,6 @@ mod cancel;
 mod classify;
 mod codec;
 mod connect;
-mod last_words;
 mod link;
 mod node;
 mod schema;

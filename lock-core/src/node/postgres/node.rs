@@ -11,14 +11,14 @@ use tokio_postgres::config::Host;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
-use super::last_words::LastWords;
 use super::link::{Link, open};
 use super::schema::SCHEMA;
 use super::session::Session;
 use super::source::{Factory, Source};
 use super::wakeups::listen;
+use super::worker::LastWords;
 use crate::forward_to_node;
-use crate::node::credentials::{CredentialsProvider, of_provider};
+use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
@@ -68,7 +68,7 @@ pub struct PostgresNode(Arc<Shared>);
 
 struct Shared {
     source: Source,
-    credentials: Option<CredentialsProvider>,
+    login: Login,
     synchronous_commit: bool,
     link: PresentLink<Session>,
     last_words: LastWords,
@@ -105,7 +105,7 @@ impl PostgresNode {
             let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
             return Self::over_tls(url, address, config);
         }
-        Ok(Self::new(Source::Address(Box::new(address)), None, true))
+        Ok(Self::new(Source::Address(Box::new(address)), Login::default(), true))
     }
 
     /// Creates a node for a database at a URL, and connects to it with this configuration of TLS: for roots that the system does not
@@ -151,7 +151,7 @@ impl PostgresNode {
         };
         let tls = Tls::new(host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
         let address = Address { tls: Some(tls), ..address };
-        Ok(Self::new(Source::Address(Box::new(address)), None, true))
+        Ok(Self::new(Source::Address(Box::new(address)), Login::default(), true))
     }
 
     /// Creates a node for a server that `factory` opens streams to: through a proxy, or over TLS of another library. `name` is the server's
@@ -187,7 +187,7 @@ impl PostgresNode {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        Self::new(Source::Factory(Factory::new(name.into(), factory)), None, true)
+        Self::new(Source::Factory(Factory::new(name.into(), factory)), Login::default(), true)
     }
 
     /// Sets whether a grant may wait until the server has on disk how far its tokens may be counted, which one grant of a lock in a
@@ -201,7 +201,7 @@ impl PostgresNode {
     /// Defaults to `true`.
     #[must_use]
     pub fn synchronous_commit(self, synchronous_commit: bool) -> Self {
-        Self::new(self.0.source.clone(), self.0.credentials.clone(), synchronous_commit)
+        Self::new(self.0.source.clone(), self.0.login.clone(), synchronous_commit)
     }
 
     /// Asks `provider` for user and password at each connect.
@@ -239,37 +239,27 @@ impl PostgresNode {
 
     pub(crate) fn with_credentials(self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
         let Shared { source, synchronous_commit, .. } = &*self.0;
-        let node = || source.name().to_owned();
-        match source.has_login() {
-            None => Err(InvalidCredentials::NoLogin { node: node() }),
-            Some(true) => Err(InvalidCredentials::InUrl { node: node() }),
-            Some(false) => Ok(Self::new(source.clone(), Some(provider), *synchronous_commit)),
-        }
+        let login = Login::by(provider, source.name(), source.has_login())?;
+        Ok(Self::new(source.clone(), login, *synchronous_commit))
     }
 
-    fn new(source: Source, credentials: Option<CredentialsProvider>, synchronous_commit: bool) -> Self {
+    fn new(source: Source, login: Login, synchronous_commit: bool) -> Self {
         let (link, last_words) = (PresentLink::default(), LastWords::default());
-        Self(Arc::new(Shared { source, credentials, synchronous_commit, link, last_words }))
+        Self(Arc::new(Shared { source, login, synchronous_commit, link, last_words }))
     }
 }
 
 impl Shared {
-    /// The server with the login: its own, or what the provider gives now.
-    async fn login(&self) -> Result<Source, NodeError> {
-        match &self.credentials {
-            Some(provider) => Ok(self.source.logging_in(&provider.ask().await?)),
-            None => Ok(self.source.clone()),
-        }
-    }
-
     async fn open(&self) -> Result<Link, NodeError> {
-        let opened = open(&self.login().await?, self.synchronous_commit, &self.last_words).await;
-        opened.map_err(|error| of_provider(self.credentials.as_ref(), error))
+        let opened =
+            open(&self.login.at(&self.source, Source::logging_in).await?, self.synchronous_commit, &self.last_words)
+                .await;
+        opened.map_err(|error| self.login.error(error))
     }
 
     async fn listen(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-        let listening = listen(&self.login().await?, keyspace, waiter).await;
-        listening.map_err(|error| of_provider(self.credentials.as_ref(), error))
+        let listening = listen(&self.login.at(&self.source, Source::logging_in).await?, keyspace, waiter).await;
+        listening.map_err(|error| self.login.error(error))
     }
 }
 
@@ -289,7 +279,7 @@ impl LockNode for PostgresNode {
     }
 
     fn last_words(&self) -> Option<String> {
-        self.0.last_words.get()
+        self.0.last_words.lock().clone()
     }
 
     fn disconnect(&self) {

@@ -14,9 +14,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::classify::{ends_session, node_error, words};
 use super::codec::{decode, encode};
 use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
-use super::last_words::LastWords;
 use super::session::Session;
 use super::settings::STALLED_AFTER;
+use crate::mutex::Mutex;
 use crate::node::submission::{Message, Submission, refuse};
 use crate::node::{NodeError, Operation, Request};
 use crate::task::let_others_run;
@@ -41,6 +41,10 @@ pub(super) struct Worker {
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
 }
+
+/// Why the server executes nothing, in its words, if it said so; `None` once it executes a statement. Kept when another connection is
+/// opened: what is wrong may be wrong there as well.
+pub(super) type LastWords = Arc<Mutex<Option<String>>>;
 
 /// A statement that was written.
 struct InFlight {
@@ -116,7 +120,7 @@ impl Worker {
             () = sleep(CONNECT_TIMEOUT) => Lost::given_up(),
         };
         if lost.by_server {
-            self.last_words.set(Some(lost.reason.clone()));
+            *self.last_words.lock() = Some(lost.reason.clone());
         }
         for InFlight { messages, .. } in self.in_flight {
             refuse(messages, &NodeError::ConnectionLost { reason: lost.reason.clone() });
@@ -138,7 +142,7 @@ impl Worker {
                 refuse(messages, &NodeError::ConnectionLost { reason });
             }
         }
-        self.last_words.set(said);
+        *self.last_words.lock() = said;
     }
 
     /// Writes what waits, while there is room.
@@ -177,7 +181,7 @@ impl Worker {
     fn distribute(&mut self, messages: Vec<Message>, replies: Replies) {
         let error = match replies {
             Ok(rows) if rows.len() == messages.len() => {
-                self.last_words.set(None);
+                *self.last_words.lock() = None;
                 for (message, row) in messages.into_iter().zip(&rows) {
                     message.reply_to.send(decode(row));
                 }
@@ -186,7 +190,7 @@ impl Worker {
             Ok(rows) => NodeError::Protocol { reply: format!("{} replies to {} requests", rows.len(), messages.len()) },
             Err(error) => {
                 if let Some(words) = words(&error) {
-                    self.last_words.set(Some(words));
+                    *self.last_words.lock() = Some(words);
                 }
                 node_error(&error)
             }

@@ -11,9 +11,7 @@ use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, ProtocolVersion,
     RedisConnectionInfo, RedisError, RedisResult,
 };
-use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
@@ -23,15 +21,10 @@ use super::classify::{connect_error, login_error};
 use super::query::read;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
-use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
+use crate::node::{Credentials, InvalidUrl, NodeError, Refusal, tcp};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a connection is silent before the kernel probes it, and the time between two probes.
-const KEEPALIVE: Duration = Duration::from_secs(5);
-/// How long written bytes may stay unacknowledged before the kernel gives up the connection.
-#[cfg(target_os = "linux")]
-const USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many writes redis-rs buffers. Its default of 50 is too small to keep a fast connection busy.
 const PIPELINE_BUFFER: usize = 2048;
 
@@ -162,7 +155,7 @@ impl Server {
         let failed = |error: io::Error| connect_error(&error.into());
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
-                let stream = tcp(host, *port).await.map_err(failed)?;
+                let stream = tcp::connect(host, *port).await.map_err(failed)?;
                 #[cfg(feature = "tls")]
                 if let Some(tls) = &self.tls {
                     return Ok(over(tls.shake_hands(stream).await?, login, config).await);
@@ -186,7 +179,7 @@ impl Server {
         }
         let ConnectionAddr::Tcp(host, port) = self.info.addr() else { return false };
         let asking = async {
-            let mut stream = tcp(host, *port).await?;
+            let mut stream = tcp::connect(host, *port).await?;
             stream.write_all(&CLIENT_HELLO.concat()).await?;
             let mut answer = [0; 2];
             stream.read_exact(&mut answer).await?;
@@ -200,20 +193,6 @@ impl Server {
 pub(super) fn settings() -> AsyncConnectionConfig {
     // No response timeout: the engine has its own, and a request that redis-rs gave up may still be executed.
     AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(PIPELINE_BUFFER)
-}
-
-async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
-    configure(&stream)?;
-    Ok(stream)
-}
-
-fn configure(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let socket = SockRef::from(stream);
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))
 }
 
 /// Whether a login failed because the server, or a proxy in front of it, does not speak RESP3.
@@ -231,17 +210,4 @@ where
 {
     let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
     Ok(Connected { connection, driver: Box::pin(driver) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_request_is_not_held_back_and_a_dead_link_is_noticed() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        configure(&stream).unwrap();
-        assert!(stream.nodelay().unwrap() && SockRef::from(&stream).keepalive().unwrap());
-    }
 }

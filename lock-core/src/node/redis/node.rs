@@ -17,7 +17,7 @@ use super::source::{Master, Source};
 use super::warnings::Warnings;
 use crate::error::is_elsewhere;
 use crate::forward_to_node;
-use crate::node::credentials::{CredentialsProvider, of_provider};
+use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
 use crate::node::{
     Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal,
@@ -81,7 +81,7 @@ pub struct RedisNode {
 #[derive(Clone, Default)]
 pub(super) struct Settings {
     pub(super) replication: Option<Replication>,
-    credentials: Option<CredentialsProvider>,
+    login: Login,
     pub(super) tolerates_eviction: bool,
 }
 
@@ -179,15 +179,9 @@ impl RedisNode {
     }
 
     pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
-        let node = || self.shared.name.clone();
-        match self.shared.source.has_login() {
-            None => Err(InvalidCredentials::NoLogin { node: node() }),
-            Some(true) => Err(InvalidCredentials::InUrl { node: node() }),
-            Some(false) => {
-                self.settings.credentials = Some(provider);
-                Ok(self)
-            }
-        }
+        let Shared { name, source, .. } = &*self.shared;
+        self.settings.login = Login::by(provider, name, source.has_login())?;
+        Ok(self)
     }
 }
 
@@ -213,14 +207,14 @@ impl Shared {
             let session = match &self.source {
                 Source::Master(master) => {
                     let opening =
-                        async { self.connect(settings.log_in(master, Master::logging_in).await?, settings).await };
+                        async { self.connect(settings.login.at(master, Master::logging_in).await?, settings).await };
                     self.connections.get_or_open("", opening).await
                 }
                 // To ask for the owner takes a login, which the owner gets, too.
                 Source::Cluster(seeds) => {
-                    let seeds = settings.log_in(seeds, Seeds::logging_in).await?;
+                    let seeds = settings.login.at(seeds, Seeds::logging_in).await?;
                     let owner = seeds.owner(slot_of(keyspace.record())).await;
-                    let owner = owner.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
+                    let owner = owner.map_err(|error| settings.login.error(error))?;
                     let address = owner.address();
                     self.connections
                         .get_or_open(&address, self.connect(Master::Server(Box::new(owner)), settings))
@@ -236,18 +230,8 @@ impl Shared {
         let (pushes, config) = Pushes::new(CancellationToken::new());
         let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
         let connected = timeout(CONNECT_TIMEOUT, master.connect(config)).await.map_err(|_| no_answer())?;
-        let connected = connected.map_err(|error| of_provider(settings.credentials.as_ref(), error))?;
+        let connected = connected.map_err(|error| settings.login.error(error))?;
         open(connected, pushes, settings, &self.warnings).await
-    }
-}
-
-impl Settings {
-    /// The same with the login that the provider gives now, if there is one.
-    async fn log_in<T: Clone>(&self, to: &T, logging_in: fn(&T, &Credentials) -> T) -> Result<T, NodeError> {
-        match &self.credentials {
-            Some(provider) => Ok(logging_in(to, &provider.ask().await?)),
-            None => Ok(to.clone()),
-        }
     }
 }
 
