@@ -34,7 +34,7 @@ impl MemoryNode {
     /// # }
     /// ```
     pub fn set_down(&self, down: bool) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.down = down;
         if down {
             state.cut();
@@ -46,24 +46,24 @@ impl MemoryNode {
     /// With a delay beyond all timeouts, the node hangs. A shorter delay also applies to requests that are under way: set to zero,
     /// they are executed at once, in order.
     pub fn set_delay(&self, delay: Duration) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.delay = delay.min(FAR);
         let latest = Instant::now() + state.delay;
         for delayed in &mut state.delayed {
             delayed.due = delayed.due.min(latest);
         }
         drop(state);
-        self.0.delay_changed.notify_waiters();
+        self.shared.delay_changed.notify_waiters();
     }
 
     /// Sets whether replies are lost, although requests are executed. Defaults to `false`.
     pub fn drop_replies(&self, drop: bool) {
-        self.0.lock().drop_replies = drop;
+        self.shared.lock().drop_replies = drop;
     }
 
     /// Restarts the node without its data: all keys and the node's own record are gone.
     pub fn forget(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.cut();
         let run_id = fresh_run_id(state.now().as_nanos());
         state.store = Store::new(run_id);
@@ -71,7 +71,7 @@ impl MemoryNode {
 
     /// Restarts the node with its data. It cannot know whether they are all there.
     pub fn restart(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.cut();
         state.store.run_id = fresh_run_id(state.now().as_nanos());
     }
@@ -79,7 +79,7 @@ impl MemoryNode {
     /// Copies all that the node has, for [`restore`](Self::restore).
     #[must_use]
     pub fn backup(&self) -> MemoryBackup {
-        let mut store = self.0.lock().store.clone();
+        let mut store = self.shared.lock().store.clone();
         store.waiting.end_connections();
         MemoryBackup(store)
     }
@@ -87,14 +87,14 @@ impl MemoryNode {
     /// Restarts the node with the data of a backup, as a database server whose files are exchanged for a copy of earlier ones. It does not
     /// know that it forgot anything: its run id is the one of then. Those who have seen more of its log know.
     pub fn restore(&self, backup: &MemoryBackup) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.cut();
         state.store = backup.0.clone();
     }
 
     /// Sets the node's clock forward by this much. Its keys expire that much earlier.
     pub fn advance_clock(&self, by: Duration) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         state.clock_offset = state.clock_offset.saturating_add(by).min(FAR);
     }
 }

@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::{Shared, State, is_down};
 use super::store::Store;
-use crate::forward_to_node;
 use crate::mutex::Mutex;
 use crate::node::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockNode, LockState, Look, NodeError, NodeFuture, NodeRecord,
@@ -44,7 +43,10 @@ use crate::random::WaiterId;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct MemoryNode(pub(super) Arc<Shared>);
+pub struct MemoryNode {
+    name: Arc<str>,
+    pub(super) shared: Arc<Shared>,
+}
 
 impl MemoryNode {
     /// Creates a node that is up and empty.
@@ -52,8 +54,7 @@ impl MemoryNode {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Arc::new(Shared {
-            name: format!("memory-{number}"),
+        let shared = Shared {
             state: Mutex::new(State {
                 store: Store::new(fresh_run_id(number)),
                 delayed: VecDeque::new(),
@@ -69,13 +70,14 @@ impl MemoryNode {
                 clock_offset: Duration::ZERO,
             }),
             delay_changed: Notify::new(),
-        }))
+        };
+        Self { name: format!("memory-{number}").into(), shared: Arc::new(shared) }
     }
 
     /// The lock keys that exist on this node, sorted.
     pub fn lock_keys(&self) -> Vec<String> {
-        let mut state = self.0.lock();
-        self.0.execute_due(&mut state);
+        let mut state = self.shared.lock();
+        self.shared.execute_due(&mut state);
         let now = state.now();
         state.store.ledger.lock_keys(now)
     }
@@ -87,16 +89,16 @@ impl Default for MemoryNode {
     }
 }
 
-opaque_debug!(MemoryNode, |this| "name": this.0.name);
+opaque_debug!(MemoryNode, |this| "name": this.name);
 
 impl LockNode for MemoryNode {
     fn name(&self) -> &str {
-        &self.0.name
+        &self.name
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
         let started_micros = {
-            let mut state = self.0.lock();
+            let mut state = self.shared.lock();
             if state.link.is_cancelled() && !state.down {
                 state.link = CancellationToken::new();
             }
@@ -105,7 +107,7 @@ impl LockNode for MemoryNode {
             state.started_micros
         };
         let keyspace = Arc::clone(keyspace);
-        self.0.submit(move |store, now| Inspection {
+        self.shared.submit(move |store, now| Inspection {
             run_id: store.run_id.clone(),
             log_position: Some(store.log_position),
             durable: false,
@@ -119,42 +121,42 @@ impl LockNode for MemoryNode {
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (keyspace, started_micros) = (Arc::clone(keyspace), self.0.lock().started_micros);
-        self.0.submit(move |store, now| store.write_record(&keyspace, &write, clock_at(started_micros, now)))
+        let (keyspace, started_micros) = (Arc::clone(keyspace), self.shared.lock().started_micros);
+        self.shared.submit(move |store, now| store.write_record(&keyspace, &write, clock_at(started_micros, now)))
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
         let keyspace = Arc::clone(keyspace);
-        self.0.submit(move |store, _| store.ledger.records.highest_fence(&keyspace, &store.run_id))
+        self.shared.submit(move |store, _| store.ledger.records.highest_fence(&keyspace, &store.run_id))
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        let mut state = self.0.lock();
+        let mut state = self.shared.lock();
         if state.is_cut() {
             return reply_to.send(Err(is_down()));
         }
         if state.drop_replies {
             state.unanswered.retain(ReplySender::is_awaited);
             state.unanswered.push(reply_to);
-            return self.0.execute(&mut state, move |store, now| _ = store.execute(&request, now));
+            return self.shared.execute(&mut state, move |store, now| _ = store.execute(&request, now));
         }
-        self.0.execute(&mut state, move |store, now| reply_to.send(store.execute(&request, now)));
+        self.shared.execute(&mut state, move |store, now| reply_to.send(store.execute(&request, now)));
     }
 
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let looked = self.0.submit(move |store, now| store.look(&look, now));
+        let looked = self.shared.submit(move |store, now| store.look(&look, now));
         Box::pin(async move { looked.await? })
     }
 
     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let evicted = self.0.submit(move |store, now| store.evict(&evict, now));
+        let evicted = self.shared.submit(move |store, now| store.evict(&evict, now));
         Box::pin(async move { evicted.await? })
     }
 
     fn wakeups(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let node = self.clone();
+        let node = Arc::clone(&self.shared);
         Box::pin(async move {
-            let mut state = node.0.lock();
+            let mut state = node.lock();
             if state.is_cut() {
                 return Err(is_down());
             }
@@ -163,7 +165,7 @@ impl LockNode for MemoryNode {
             let wakeups: Wakeups = Box::pin(unfold((node, receiver), |(node, mut receiver)| async {
                 loop {
                     let wakeup = receiver.recv().await?;
-                    if !node.0.lock().drop_replies {
+                    if !node.lock().drop_replies {
                         return Some((wakeup, (node, receiver)));
                     }
                 }
@@ -173,28 +175,14 @@ impl LockNode for MemoryNode {
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        Some(Arc::new(MemoryShard { node: self.clone(), name: format!("{}#{shard}", self.0.name) }))
+        // Its keys are apart from those of other shards. The faults of the node are those of all.
+        Some(Arc::new(Self { name: format!("{}#{shard}", self.name).into(), shared: Arc::clone(&self.shared) }))
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        let link = self.0.lock().link.clone();
+        let link = self.shared.lock().link.clone();
         Box::pin(async move { link.cancelled().await })
     }
-}
-
-/// A node for one of several shards, whose keys are apart from those of others. The faults of the node are those of all.
-struct MemoryShard {
-    node: MemoryNode,
-    name: String,
-}
-
-impl LockNode for MemoryShard {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    forward_to_node!(self => self.node;
-        inspect write_record read_fences submit submit_all look evict wakeups disconnected last_words disconnect node_timeout);
 }
 
 /// What a node's clock shows, in microseconds since the Unix epoch, this long after the node was created.

@@ -25,7 +25,6 @@ type Access = dyn FnOnce(&mut Store, Duration) + Send;
 
 /// What the clones of a node share.
 pub(super) struct Shared {
-    pub(super) name: String,
     pub(super) state: Mutex<State>,
     /// Notified when a delayed request may be due earlier than it was.
     pub(super) delay_changed: Notify,
