@@ -25,24 +25,17 @@ pub enum ConfigError {
     /// `credentials` does not apply to a master, or its URL has a login.
     #[error(transparent)]
     InvalidCredentials(#[from] InvalidCredentials),
-    /// `replicated` does not apply to a master that was not named by an address.
+    /// A setting for Redis servers, `replicated` or `tolerate_eviction`, does not apply to a master of another store, or to one that was not
+    /// named by an address.
     #[cfg(feature = "redis")]
     #[error(
-        "replicated is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server among \
-         the nodes([...]), use RedisNode::replicated"
+        "{setting} is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server among \
+         the nodes([...]), use RedisNode::{setting}"
     )]
-    ReplicatedNode {
-        /// Its name.
-        node: String,
-    },
-    /// `tolerate_eviction` does not apply to a master that is no Redis server, or was not named by an address.
-    #[cfg(feature = "redis")]
-    #[error(
-        "tolerate_eviction is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server \
-         among the nodes([...]), use RedisNode::tolerate_eviction"
-    )]
-    EvictingNode {
-        /// Its name.
+    NotRedis {
+        /// The setting.
+        setting: &'static str,
+        /// The name of the master.
         node: String,
     },
     /// No masters were named.

@@ -82,10 +82,9 @@ impl LockManagerBuilder {
                     }) as Arc<dyn LockNode>)
                 }
                 #[cfg(feature = "redis")]
-                other if self.tolerate_eviction => Err(ConfigError::EvictingNode { node: other.name().to_owned() }),
-                #[cfg(feature = "redis")]
-                other if self.replication.is_some() => {
-                    Err(ConfigError::ReplicatedNode { node: other.name().to_owned() })
+                other if self.tolerate_eviction || self.replication.is_some() => {
+                    let setting = if self.tolerate_eviction { "tolerate_eviction" } else { "replicated" };
+                    Err(ConfigError::NotRedis { setting, node: other.name().to_owned() })
                 }
                 #[cfg(feature = "postgres")]
                 NamedNode::Postgres(node) => Ok(Arc::new(node) as Arc<dyn LockNode>),
