@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -8,6 +7,7 @@ use tokio::time::Instant;
 use super::handover::HandoverTerms;
 use crate::cluster::NodeSet;
 use crate::engine::SlotOffers;
+use crate::mutex::Mutex;
 use crate::node::{RESERVATION_TTL, SlotOffer};
 
 /// What the nodes said of one lock, or of all slots of a resource, since the last attempt began: the newest word of each.
@@ -54,7 +54,7 @@ impl PendingWakeups {
     /// Adds the wake-up of a node. `before` is how many reservations come before ours.
     pub(super) fn add(&self, node: usize, before: u32, offer: Option<SlotOffer>) {
         {
-            let mut words = self.lock();
+            let mut words = self.words.lock();
             words.called.insert(node);
             words.by_node.insert(node, Word { at: Instant::now(), before, offer });
         }
@@ -64,7 +64,7 @@ impl PendingWakeups {
     /// Adds what nodes replied to an attempt. A wake-up that arrived since the attempt began may be newer, and stays: if it is not, that
     /// costs an attempt, and to lose it would cost more.
     pub(super) fn add_replies(&self, offers: &SlotOffers) {
-        let (mut words, at) = (self.lock(), Instant::now());
+        let (mut words, at) = (self.words.lock(), Instant::now());
         for (node, offer) in offers.iter() {
             words.by_node.entry(node).or_insert(Word { at, before: 0, offer: Some(offer) });
         }
@@ -72,13 +72,13 @@ impl PendingWakeups {
 
     /// Forgets all of them.
     pub(super) fn clear(&self) {
-        self.lock().by_node.clear();
+        self.words.lock().by_node.clear();
     }
 
     /// What they say to a caller that asks for this.
     pub(super) fn state(&self, terms: HandoverTerms) -> WakeupState {
         let mut state = WakeupState::default();
-        for (node, word) in &self.lock().by_node {
+        for (node, word) in &self.words.lock().by_node {
             match word.offer {
                 _ if word.before > 0 => {
                     let next_at = word.at + word.before * RESERVATION_TTL;
@@ -99,12 +99,12 @@ impl PendingWakeups {
 
     /// The nodes from which a wake-up arrived since the last attempt began.
     pub(super) fn called(&self) -> NodeSet {
-        self.lock().called
+        self.words.lock().called
     }
 
     /// The same, as an attempt begins.
     pub(super) fn take_called(&self) -> NodeSet {
-        std::mem::take(&mut self.lock().called)
+        std::mem::take(&mut self.words.lock().called)
     }
 
     /// Resolves when something changes after this call.
@@ -115,9 +115,5 @@ impl PendingWakeups {
     /// Has the caller that sleeps look again at what it waits for.
     pub(super) fn notify(&self) {
         self.changed.notify_waiters();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Words> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
