@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `trial` | what is tried: state, service, requests, check |
 //! | `question`, `ask` | the questions, and the schedules of each |
-//! | `run` | one run: a schedule carried out on fresh state |
+//! | `runner`, `run` | carries out each schedule, on fresh state; one run under way, step by step |
 //! | `request` | a request that is polled step by step, and held |
 //! | `instance` | the managers and masters of a run, and how a lock is lost |
 //! | `place` | where a request stands: its last event or span, or a [`step`] by hand |
@@ -28,6 +28,7 @@ mod problem;
 mod question;
 mod request;
 mod run;
+mod runner;
 mod schedule;
 mod trial;
 mod watchdog;
