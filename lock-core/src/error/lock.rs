@@ -1,10 +1,9 @@
-use std::fmt;
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::NodeError;
 use super::duration::Rounded;
+use super::vote::{NodeVote, list};
 use crate::limits::{InvalidName, InvalidPermits, MAX_SET_LEN, OutOfRange};
 use crate::token::FencingToken;
 
@@ -47,8 +46,9 @@ pub enum LockError {
     /// Fewer than a majority of the nodes replied; or, to a release, too few to determine its result.
     ///
     /// A caller with a `wait` gets this when the quorum has been lost for a second, or when its `wait` is over. Until then it
-    /// tries again. After that second every caller is answered at once, until a majority is back: with the votes of an attempt that
-    /// is made a few times a second.
+    /// tries again. A manager that [connects lazily](crate::LockManagerBuilder::connect_lazy) gives its first connections a second of
+    /// their own before. After that every caller is answered at once, until a majority is back: with the votes of an attempt that is
+    /// made a few times a second.
     #[error("no majority of the masters voted on {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.
@@ -56,7 +56,7 @@ pub enum LockError {
         /// How long the caller waited.
         waited: Duration,
         /// The votes of the last attempt; for a release, the votes of the nodes that did not acknowledge it. If the caller waited in
-        /// line until its time was over, each is [`Overloaded`](NodeError::Overloaded).
+        /// line until its time was over, each is [`Overloaded`](super::NodeError::Overloaded).
         votes: Vec<NodeVote>,
     },
     /// The lock was granted too late: too little of its validity was left, and it was released. Or it was acquired inside its
@@ -235,57 +235,6 @@ impl LockError {
             _ => &[],
         }
     }
-}
-
-/// The vote of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeVote {
-    /// The node.
-    pub node: String,
-    /// Its vote.
-    pub vote: Vote,
-}
-
-/// How a node voted in an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Vote {
-    /// Granted, with its token.
-    Granted {
-        /// The token that the node assigned.
-        token: u64,
-    },
-    /// Another owner holds the lock, or it is kept for another waiter.
-    Held {
-        /// How much longer; `None` for a key that does not expire.
-        remaining: Option<Duration>,
-    },
-    /// The key of the lock holds something that is not a lock, and was left alone.
-    NotALock,
-    /// No vote, and why.
-    Failed(NodeError),
-    /// The attempt was decided before the reply arrived.
-    Pending,
-}
-
-impl fmt::Display for NodeVote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.node)?;
-        match &self.vote {
-            Vote::Granted { .. } => f.write_str("granted"),
-            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {}", Rounded(*remaining)),
-            Vote::Held { remaining: None } => f.write_str("held by a key that does not expire"),
-            Vote::NotALock => f.write_str("the key is not one of a lock"),
-            Vote::Failed(error) => error.fmt(f),
-            Vote::Pending => f.write_str("reply pending"),
-        }
-    }
-}
-
-/// The votes, in one line.
-pub(crate) fn list(votes: &[NodeVote]) -> String {
-    votes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// What ended a lease.

@@ -4,9 +4,11 @@ mod duration;
 mod lock;
 mod node;
 mod not_member;
+mod vote;
 
-pub(crate) use self::lock::list;
-pub use self::lock::{LockError, LossReason, NodeVote, Vote};
+pub use self::lock::{LockError, LossReason};
 pub use self::node::{NodeError, Refusal};
 pub(crate) use self::node::{is_elsewhere, list_problems};
 pub use self::not_member::NotMember;
+pub(crate) use self::vote::list;
+pub use self::vote::{NodeVote, Vote};

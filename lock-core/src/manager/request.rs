@@ -152,7 +152,8 @@ impl LockRequest {
     /// A manager makes at most 64 attempts at once on five nodes, and 320 on one, so that a burst of callers does not flood them; the
     /// others wait in line.
     /// If no majority replies, the attempt is repeated inside `wait`, with growing pauses. Only when the quorum has been lost for
-    /// a second are callers answered at once, until a majority is back.
+    /// a second are callers answered at once, until a majority is back. A manager that
+    /// [connects lazily](crate::LockManagerBuilder::connect_lazy) gives its first connections a second of their own before.
     ///
     /// # Errors
     ///

@@ -1,0 +1,58 @@
+//! How the nodes voted, as errors tell it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::NodeError;
+use super::duration::Rounded;
+
+/// The vote of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeVote {
+    /// The node.
+    pub node: String,
+    /// Its vote.
+    pub vote: Vote,
+}
+
+/// How a node voted in an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vote {
+    /// Granted, with its token.
+    Granted {
+        /// The token that the node assigned.
+        token: u64,
+    },
+    /// Another owner holds the lock, or it is kept for another waiter.
+    Held {
+        /// How much longer; `None` for a key that does not expire.
+        remaining: Option<Duration>,
+    },
+    /// The key of the lock holds something that is not a lock, and was left alone.
+    NotALock,
+    /// No vote, and why.
+    Failed(NodeError),
+    /// The attempt was decided before the reply arrived.
+    Pending,
+}
+
+impl fmt::Display for NodeVote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.node)?;
+        match &self.vote {
+            Vote::Granted { .. } => f.write_str("granted"),
+            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {}", Rounded(*remaining)),
+            Vote::Held { remaining: None } => f.write_str("held by a key that does not expire"),
+            Vote::NotALock => f.write_str("the key is not one of a lock"),
+            Vote::Failed(error) => error.fmt(f),
+            Vote::Pending => f.write_str("reply pending"),
+        }
+    }
+}
+
+/// The votes, in one line.
+pub(crate) fn list(votes: &[NodeVote]) -> String {
+    votes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
