@@ -30,6 +30,7 @@ pub enum Holding<H> {
 pub fn holding<H: Eq + Copy>(votes: &[HoldingVote<H>]) -> Holding<H> {
     let quorum = majority(votes.len());
     let count = |wanted: HoldingVote<H>| votes.iter().filter(|vote| **vote == wanted).count();
+    // A majority of all: one of those that replied may be a minority, and another owner may have the rest.
     let mut decisive = votes.iter().filter(|vote| count(**vote) >= quorum);
     match decisive.next() {
         Some(HoldingVote::Free) => Holding::Free,

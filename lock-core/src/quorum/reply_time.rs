@@ -33,7 +33,7 @@ pub struct ReplyTime {
     counted: Duration,
 }
 
-/// Of the replies of so long a time, one counts.
+/// Of the replies in this time, one counts.
 const PERIOD: Duration = Duration::from_millis(100);
 
 impl ReplyTime {
@@ -49,6 +49,7 @@ impl ReplyTime {
         let after = take(&mut self.slowest).min(OUTAGE_GRACE);
         self.mean = Some(match self.mean {
             None => (after, after / 2),
+            // The weights of RFC 6298: an eighth of the mean and a quarter of the deviation are new.
             Some((mean, deviation)) => ((mean * 7 + after) / 8, (deviation * 3 + mean.abs_diff(after)) / 4),
         });
     }

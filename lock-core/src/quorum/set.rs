@@ -4,6 +4,7 @@
 /// other: of the callers in such a circle, the one that waits for the last name would have to hold a later one.
 pub fn set_order<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<_> = names.into_iter().collect();
+    // One order for everybody: of callers that wait for each other in a circle, one would wait for a name before one that it holds.
     names.sort_unstable();
     names.dedup();
     names

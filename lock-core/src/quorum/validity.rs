@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 /// The allowance for the drift between the clocks of nodes and client while a lock lives: 1 % of its time to live, and 2 ms for
-/// Redis's precision of 1 ms at both ends.
+/// Redis's precision of 1 ms at both ends. As on the [Redlock page](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/):
+/// only the rates of clocks count, never what time they show.
 pub fn drift(ttl: Duration) -> Duration {
     (ttl / 100).saturating_add(Duration::from_millis(2))
 }
@@ -9,6 +10,7 @@ pub fn drift(ttl: Duration) -> Duration {
 /// The remaining validity of a lock: its time to live, less the drift, less the time since before the first request was sent.
 /// `None` if nothing is left.
 pub fn validity(ttl: Duration, elapsed: Duration) -> Option<Duration> {
+    // From before the first request: a process that was paused anywhere between that and this has less, and never more than the nodes gave.
     let left = ttl.checked_sub(drift(ttl))?.checked_sub(elapsed)?;
     (!left.is_zero()).then_some(left)
 }

@@ -9,7 +9,8 @@ use crate::quorum::{validity, word_is_good};
 /// How many holders a grant has at most, one after the other. Then the lock is released, so that waiters of other processes have
 /// their turn.
 pub(super) const MAX_HOLDERS: u32 = 16;
-/// For how long after the grant a lock may be handed over.
+/// For how long after the grant a lock may be handed over: the sixteen may hold it for long, and other processes wait. `docs/decisions/005`
+/// has the figures of both limits.
 const HANDOVER_PERIOD: Duration = Duration::from_millis(20);
 
 /// What a caller requires of a lock that is handed over to it.
@@ -31,6 +32,7 @@ impl HandoverTerms {
     /// caller. A caller that does not renew wants all of its time to live.
     pub(crate) fn fit(&self, grant: &Grant) -> bool {
         let age = grant.sent().elapsed();
+        // Not by the age of the lease: what the nodes said is as old as their question, and an eviction may have come since.
         let left = validity(grant.ttl(), age).filter(|_| word_is_good(age));
         let fits = self.renew && self.ttl == grant.ttl() && self.has_slot(grant.keys().slot());
         fits && left.is_some_and(|left| left >= self.min_validity)

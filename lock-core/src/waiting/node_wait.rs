@@ -159,6 +159,7 @@ impl NodeWait {
         let mut again = now + self.pause_for(engine, failed.queue, free_in);
         let (after_minority, after_majority) = (random.jitter(RESERVATION_TTL / 2), random.jitter(AGREEMENT));
         let after_change = now + random.jitter(RESERVATION_TTL / 2);
+        // Doubled, and with jitter, as on the Redlock page: clients that split the votes in step would go on with it.
         self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
@@ -185,7 +186,7 @@ impl NodeWait {
             }
             tokio::select! {
                 biased;
-                // Looked at anew: one more wake-up may be the one that makes a majority, or only another minority.
+                // Checked again: one more wake-up may be the one that makes a majority, or only another minority.
                 () = changed => {}
                 () = sleep_until(again.min(until)) => return,
             }

@@ -29,6 +29,7 @@ impl Membership {
     ) -> Result<Vec<Step>, Roster> {
         let acceptors = self.records().filter(|(_, record)| record.is_seated_in(roster));
         let decision = Decision {
+            // Of the present roster: it and the next one are never both in use, as each majority of it knows what was chosen.
             acceptors: acceptors.map(|(node, _)| node).collect(),
             quorum: majority(roster.seats.len()),
             concerns: &|next| next.set == roster.set && next.generation == roster.generation.saturating_add(1),

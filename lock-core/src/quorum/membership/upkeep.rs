@@ -7,7 +7,8 @@ use crate::node::{FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Ro
 use crate::quorum::{drift, majority};
 use crate::random::Epoch;
 
-/// How long a node that joins grants nothing: `quarantine_ttl`, and twice the drift, for its own clock and a holder's.
+/// How long a node that joins grants nothing: `quarantine_ttl`, and twice the drift. Its clock may be fast while that of a holder whose lock
+/// it forgot is slow, and each of them drifts.
 pub fn quarantine_length(quarantine_ttl: Duration) -> Duration {
     quarantine_ttl.saturating_add(drift(quarantine_ttl).saturating_mul(2))
 }
@@ -151,6 +152,7 @@ impl Membership {
             Some(Duration::from_micros(record.quarantine_of(member)?.saturating_sub(seen.clock_micros)))
         };
         let mut left: Vec<Duration> = (0..self.nodes.len()).filter_map(left).collect();
+        // The second to end: one clock that was stepped forward is not enough.
         left.sort_unstable();
         left.get(self.nodes.len().min(2) - 1).copied()
     }

@@ -42,7 +42,8 @@ BEGIN
   END IF;
 END $$;
 
--- Prolongs the lock of an owner, or adds a reader. A longer remaining time stays.
+-- Prolongs the lock of an owner, or adds a reader. A longer remaining time stays: a request that was overtaken must not undo what a later
+-- renewal has given, on which its holder relies.
 CREATE FUNCTION pg_temp.lock_prolong(lock_key text, owner_id uuid, new_end timestamptz, is_shared boolean, moment timestamptz)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

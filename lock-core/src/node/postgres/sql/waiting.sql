@@ -117,7 +117,8 @@ BEGIN
   INSERT INTO locks.heard VALUES (lock_key, writer, moment) ON CONFLICT (key, waiter) DO UPDATE SET at = excluded.at;
 END $$;
 
--- Whether a writer waits that was heard lately: before a reader that waits since then; or any, if that is not given.
+-- Whether a writer waits that was heard lately: before a reader that waits since then; or any, if that is not given. One that is not heard
+-- from may be dead, and would bar readers for as long as its position lasts.
 CREATE FUNCTION pg_temp.lock_writer_waits(lock_key text, reader uuid, since_us bigint, moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN

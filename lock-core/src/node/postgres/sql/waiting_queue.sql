@@ -85,6 +85,7 @@ BEGIN
       WHERE (w.since, w.reads, w.polls) <> (excluded.since, excluded.reads, excluded.polls);
   SELECT count(*) FILTER (WHERE (w.since, w.reads, w.polls, w.waiter) < (since_us, is_reader, polling, caller)), count(*)
     INTO ahead, behind FROM locks.waiter w WHERE w.key = lock_key;
+  -- The youngest goes: who has waited for longer must not be pushed out by newcomers.
   IF behind > @MAX_WAITERS@ THEN
     DELETE FROM locks.waiter w USING (
       SELECT y.waiter FROM locks.waiter y WHERE y.key = lock_key

@@ -100,6 +100,7 @@ local function acquire(lock_key, holder, next_arg)
   return text
 end
 
+-- Also while a writer waits: a reader that makes way before its work is done would lose its lock.
 local function extend(lock_key, owner, ttl)
   local expires, unreadable = reads_until(lock_key, owner)
   if not expires then return unreadable or 'G' end

@@ -37,9 +37,11 @@ local function enter(lock_key, since, reads, reserved)
     local polling, other = caller == POLLING and WOKEN or POLLING, caller == READS and READS_POLLING or READS
     if try('ZREM', queued, polling, other, reads and WOKEN or READS_POLLING) == 0 then anew = true end
   end
+  -- The queue of a lock that nobody asks for any more goes by itself: processes die without leaving it.
   try('PEXPIRE', queued, QUEUE_TTL)
   local count = call('ZCARD', queued)
   if count > MAX_WAITERS then
+    -- The youngest: who has waited for longer must not be pushed out by newcomers.
     try('ZREM', queued, unpack(try('ZRANGE', queued, -1, -1)))
     count = count - 1
   end

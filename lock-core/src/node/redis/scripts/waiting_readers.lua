@@ -26,6 +26,7 @@ local function writer_waits(lock_key, since)
   local writers = try('ZRANGE', beside.key(lock_key, 'writers'), -MAX_HEARD, -1, 'WITHSCORES')
   local queued = waiting.queue_key(lock_key)
   for n = #writers, 2, -2 do
+    -- One that is not heard from may be dead, and would bar readers for as long as its position lasts.
     if tonumber(writers[n]) + WRITER_HEARD < now() then return false end
     local writer = writers[n - 1]
     local waits_since = try('ZSCORE', queued, writer) or try('ZSCORE', queued, 'p' .. writer)
