@@ -121,7 +121,7 @@ impl Session {
             Some(since) => self.enter(keys, since, caller.waiter).await?,
             None => None,
         };
-        // The fence before the lock: whoever took the lock between the two is noticed at the next look.
+        // The fence before the lock: an owner that took the lock between the two is noticed at the next look.
         let fence = paths.fence(keys.fence());
         let (names, fence) = (self.client.list_children(&queue), self.client.get_data(&fence));
         let holder = self.client.check_stat(&lock);
@@ -147,7 +147,9 @@ impl Session {
         }
         let at = at.flatten();
         let ahead = at.unwrap_or(names.len());
-        let position = position_of(at, names.len());
+        let behind = |at: usize| count(names.len() - at - 1);
+        let position =
+            at.filter(|at| *at < MAX_WAITERS).map(|at| Position { ahead: count(at), behind: behind(at), anew: false });
         if own.is_some() && position.is_none() {
             self.known().places.leave(keys.queue());
         }
@@ -255,7 +257,7 @@ impl Session {
             self.known().places.forget(keys.queue());
         }
         for path in &view.passed {
-            // Sent, and not awaited. Whoever was passed over finds that out by itself, and comes again.
+            // Sent, and not awaited. A waiter that was passed over finds that out by itself, and comes again.
             drop(self.client.delete(path, None));
         }
         if !view.is_empty {
@@ -269,12 +271,6 @@ impl Session {
     }
 }
 
-/// How many of those at the head had their turn while the lock was free for so long, and knew it: the others do not watch the lock.
-fn position_of(at: Option<usize>, queued: usize) -> Option<Position> {
-    let at = at.filter(|at| *at < MAX_WAITERS)?;
-    Some(Position { ahead: count(at), behind: count(queued - at - 1), anew: false })
-}
-
 /// When it is the turn of a waiter that comes after others, of a lock that was free for this long, and how many have let theirs pass.
 fn turn_after(before: u32, free: Duration) -> (Turn, usize) {
     match (RESERVATION_TTL * before.min(MAX_RESERVATIONS)).saturating_sub(free) {
@@ -283,6 +279,7 @@ fn turn_after(before: u32, free: Duration) -> (Turn, usize) {
     }
 }
 
+/// How many of those at the head had their turn while the lock was free for this long, and knew it: the others do not watch the lock.
 fn turns_in(free: Duration) -> usize {
     let turns = free.as_millis() / RESERVATION_TTL.as_millis();
     usize::try_from(turns).unwrap_or(usize::MAX).min(AT_HEAD)
