@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - The shop holds the lock of the order for the whole purchase, and delegates it to warehouse and shipping, in a header.
-//! - They adopt it: they work for whoever holds the order, as long as that holds it, and for nobody else. They claim with its
+//! - They adopt it: they work for the holder of the order, as long as that holds it, and for nobody else. They claim with its
 //!   token before they write. A shop that was frozen, and goes on when another one has the order, changes nothing any more:
 //!   neither does it ship twice, nor take goods back that were paid.
 //! - The payment service is somebody else's and knows no tokens. It gets an idempotency key, and charges once.

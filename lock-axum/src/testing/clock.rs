@@ -64,7 +64,7 @@ impl Clock {
         }
     }
 
-    /// Whether so many looks without a step are enough.
+    /// Whether this many looks without a step are enough.
     pub(super) fn is_idle(self, looks: u32) -> bool {
         looks >= if self.paused { IDLE_LOOKS_PAUSED } else { IDLE_LOOKS }
     }

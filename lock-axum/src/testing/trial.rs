@@ -32,7 +32,7 @@ type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
 /// # What it needs
 ///
 /// - a tokio runtime with timers, of either flavor, with its clock running or paused;
-/// - real I/O may be used: a SQLite file, a PostgreSQL server. State that is kept there has to be made anew by the closure of
+/// - real I/O may be used: a SQLite file, a PostgreSQL server. State that is kept there has to be made again by the closure of
 ///   [`new`](Self::new), under a name that no other test uses;
 /// - a service that is asked the same twice answers the same twice; otherwise schedules may be missed.
 ///
@@ -102,7 +102,7 @@ enum Kind<S> {
 }
 
 impl<S: Clone + Send + 'static> Trial<S> {
-    /// A trial of what instances share: a pool of connections, a path, a store in memory. `state` makes it anew for each run; each
+    /// A trial of what instances share: a pool of connections, a path, a store in memory. `state` makes a new one for each run; each
     /// instance gets a clone.
     pub fn new<F, Fut>(state: F) -> Self
     where
@@ -159,7 +159,7 @@ impl<S: Clone + Send + 'static> Trial<S> {
         self
     }
 
-    /// Adds so many futures that are no handlers: jobs, consumers of messages. Each gets a manager of its own and a clone of the state.
+    /// Adds this many futures that are no handlers: jobs, consumers of messages. Each gets a manager of its own and a clone of the state.
     pub fn tasks<F, Fut>(mut self, count: usize, task: F) -> Self
     where
         F: Fn(LockManager, S) -> Fut + Send + Sync + 'static,

@@ -11,7 +11,7 @@ use super::question::Question;
 use super::request::Request;
 use super::schedule::letter;
 
-/// So many times the time of a run may pass in which nothing of the trial is polled.
+/// How many times the time of a run may pass in which nothing of the trial is polled.
 const TIMES: u32 = 10;
 /// How often the watchdog looks in that time. What counts are looks: a machine that is suspended, and a debugger, stop them, too.
 const LOOKS: u32 = 100;

@@ -88,7 +88,7 @@ impl Cluster {
     ///
     /// Why the node would grant no lock, or not renew it. The log has an event for each new cause.
     pub(crate) async fn test_vote(&self, node: usize) -> Result<(), NodeError> {
-        // The epoch is the one of this state. If the node is admitted anew meanwhile, the result is not noted for what it has
+        // The epoch is the one of this state. If the node is admitted again meanwhile, the result is not noted for what it has
         // become.
         let state = self.state(node);
         let MemberState::Admitted { epoch, .. } = state else {

@@ -40,7 +40,7 @@ pub(crate) struct QueueReport {
     pub(crate) ahead: u32,
     /// Whether it is the first, and the holder is a stranger.
     pub(crate) first_behind_stranger: bool,
-    /// The nodes on which it had a position, and took it anew: its reservation had passed.
+    /// The nodes on which it had a position, and took a new one: its reservation had passed.
     pub(crate) passed: NodeSet,
 }
 

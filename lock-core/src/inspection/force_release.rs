@@ -59,7 +59,7 @@ impl ForceRelease {
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
         let epochs = cluster.epochs();
-        // The work has begun before, on a runtime that is gone. Whoever acquired the lock since is a successor, and must keep it.
+        // The work has begun before, on a runtime that is gone. An owner that acquired the lock since is a successor, and must keep it.
         if let Some(seen) = self.seen.get().cloned() {
             return self.evict(began, &epochs, seen).await;
         }

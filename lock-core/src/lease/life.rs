@@ -60,7 +60,7 @@ impl Lease {
 
     /// Holds it for another guard. Returns false if the last one has ended, and the lease with it.
     pub(super) fn add_holder(&self) -> bool {
-        // Never from zero: whoever saw the count reach it is releasing the lock.
+        // Never from zero: the guard that saw the count reach it is releasing the lock.
         let another = |holders: usize| (holders > 0).then_some(holders + 1);
         self.0.holders.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
     }

@@ -44,7 +44,7 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: Cancellation
             () = stop.cancelled() => return,
             Some(renewed) = renewals.next() => {
                 registry.reschedule(&renewed.lease, renewed.due);
-                // With so many slow rounds, the rest of this one is dropped: the next renewal puts back what is missing.
+                // With that many slow rounds, the rest of this one is dropped: the next renewal puts back what is missing.
                 if let Some(rest) = renewed.stragglers && stragglers.len() < MAX_RENEWALS {
                     stragglers.push(rest.finish());
                 }

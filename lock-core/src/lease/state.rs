@@ -77,7 +77,7 @@ impl State {
 
     /// Ends the lease, but no other of its set. Returns whether it had not ended before.
     fn end_alone(&self, reason: LossReason) -> bool {
-        // Before anything is passed on: whoever gets the turn must not find this lease valid.
+        // Before anything is passed on: the caller that gets the turn must not find this lease valid.
         let first = self.term.end(reason);
         // The guard takes it before it ends the lease; otherwise it is passed on now.
         drop(self.take_local_hold());

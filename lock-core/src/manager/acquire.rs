@@ -176,7 +176,7 @@ impl Inner {
         if let Err(closed) = self.check_open(caller) {
             return closed;
         }
-        // Only then: that a lock is held is known from replies, so whoever asks again at once has waited for a round trip.
+        // Only then: that a lock is held is known from replies, so a caller that asks again at once has waited for a round trip.
         if failed.failure == Failure::NoQuorum {
             sleep_until(caller.started + caller.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
         }

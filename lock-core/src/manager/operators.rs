@@ -69,7 +69,7 @@ impl LockManager {
     ///
     /// The holder of a [permit](Self::permits) is evicted by the name of its slot, such as `export{2}`.
     ///
-    /// It evicts whoever holds the lock when the nodes are first asked; if the lock is [read](Self::read), all readers. A successor that
+    /// It evicts the holder that the lock has when the nodes are first asked; if the lock is [read](Self::read), all readers. A successor that
     /// acquires it meanwhile keeps it. If nobody holds it, the token is still issued.
     ///
     /// # Errors

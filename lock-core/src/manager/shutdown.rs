@@ -138,7 +138,7 @@ impl LockManager {
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         self.close();
         let Inner { background, leases, .. } = &*self.0;
-        // After the close: whoever acquires from now on finds the manager closed when it is about to get its guard, and gives the
+        // After the close: a caller that acquires from now on finds the manager closed when it is about to get its guard, and gives the
         // lock back.
         let holders = leases.all().len();
         _ = timeout(grace, leases.wait_until_empty()).await;

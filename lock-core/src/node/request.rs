@@ -110,7 +110,7 @@ pub enum Operation {
     },
     /// Puts `L` on a node that lost it, or never had it, after a majority was renewed: if `L` is missing, it is set for `ttl`, and `F`
     /// becomes `max(F, token)`. [`Reply::Kept`](super::Reply::Kept) if this owner holds `L` afterwards, otherwise
-    /// [`Reply::Gone`](super::Reply::Gone). It never counts in the renewal that led to it. A reader also joins other readers, whoever
+    /// [`Reply::Gone`](super::Reply::Gone). It never counts in the renewal that led to it. A reader also joins other readers, whichever
     /// waits; if there are none, and `F` is larger than its token, `F` becomes `F + 1`, because those who join it must not have the token
     /// of a writer that came between.
     Replace {

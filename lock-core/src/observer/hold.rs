@@ -89,7 +89,7 @@ impl Hold {
         }
     }
 
-    /// So many nodes have lost the key that the lease is lost.
+    /// Too many nodes have lost the key: the lease is lost.
     pub(crate) fn renewal_lost(&self) {
         self.renewal_ended(RenewalOutcome::Lost);
     }

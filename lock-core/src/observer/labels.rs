@@ -92,7 +92,7 @@ named! {
         Renewed = "renewed",
         /// Too few nodes replied. It is tried again while the lease is valid.
         Unknown = "unknown",
-        /// So many nodes had lost the key that the lease is lost.
+        /// Too many nodes had lost the key: the lease is lost.
         Lost = "lost",
     }
 }

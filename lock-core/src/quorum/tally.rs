@@ -46,7 +46,7 @@ impl<V: KeyVote> Tally<V> {
 
     /// Counts a node's vote; each node has one. The vote that decides returns the verdict. Votes are counted on after that.
     pub fn vote(&mut self, node: usize, vote: V) -> Option<Verdict> {
-        // The first vote of a node is the one that counts. Whoever gave up on it has counted that as its vote.
+        // The first vote of a node is the one that counts. The caller that gave up on it has counted that as its vote.
         let slot = self.votes.get_mut(node).filter(|slot| slot.is_none())?;
         *slot = Some(vote);
         if self.decided {

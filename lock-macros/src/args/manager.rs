@@ -1,6 +1,6 @@
 use syn::{Expr, ExprPath};
 
-pub(super) const MADE_FOR_EACH_CALL: &str = "`manager` must outlive the call, as in `manager = self.locks`: this one is made anew for each call, \
+pub(super) const MADE_FOR_EACH_CALL: &str = "`manager` must outlive the call, as in `manager = self.locks`: a new one is made for each call, \
                                   whose lock excludes no other call; make it once, and keep it in a field, a parameter or a static";
 
 /// The function that makes a manager, if the expression calls one: each call of the guarded function would have a manager of its own.

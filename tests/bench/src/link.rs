@@ -22,7 +22,7 @@ pub(super) struct Distance {
     pub(super) base: Duration,
     /// The mean of what is added, which is distributed exponentially.
     pub(super) jitter: Duration,
-    /// What is added to one message in so many, as if it had been lost and sent again.
+    /// What is added to one message in this many, as if it had been lost and sent again.
     pub(super) straggler: Option<(u64, Duration)>,
 }
 

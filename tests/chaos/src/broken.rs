@@ -16,7 +16,7 @@ use super::{PREFIX, QUICK_RESOURCE, RESOURCES, resource};
 const DELETE_PAUSE: Duration = Duration::from_millis(1);
 
 impl Nemesis<'_, '_> {
-    /// Takes a resource on all servers for `length`, whoever holds it. The histories record a quiet phase.
+    /// Takes a resource on all servers for `length`, whatever its holder. The histories record a quiet phase.
     ///
     /// The first in line polls for it, because the release of a stranger wakes nobody. It gets nothing before the keys expire.
     pub(super) async fn stranger(&mut self, length: Duration) {

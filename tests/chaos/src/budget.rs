@@ -13,7 +13,7 @@ pub(super) fn minority(servers: usize) -> usize {
     (servers - 1) / 2
 }
 
-/// Whether a fault may be added to the active ones, on so many servers.
+/// Whether a fault may be added to the active ones, on this many servers.
 ///
 /// For each service at most a minority of the servers may be unavailable: down, without data and not voting again, or
 /// unreachable from this service. So every service always reaches a majority with its data. One server alone may be

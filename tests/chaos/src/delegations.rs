@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(5);
 const EXPIRES_IN: Duration = MAX_TTL;
 /// How long the holder waits for the answer, beside the work. Shorter: then it goes on, and the other service may still be at work.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// Of so many answers, one is lost; and of so many delegations, one is adopted a second time.
+/// One answer in this many is lost; and one delegation in this many is adopted a second time.
 const LOST: u64 = 8;
 const REPLAYED: u64 = 40;
 

@@ -12,7 +12,7 @@ use super::windows::Window;
 
 /// How many reservations a process may miss because the machine is busy: it is woken, and does not come for 100 ms.
 const MAX_MISSED: usize = 3;
-/// How many chains of other processes may pass a waiting process of so many in all: one of each process that came before it, and
+/// How many chains of other processes may pass a waiting process if there are this many in all: one of each process that came before it, and
 /// one more of each for every reservation that it missed. It keeps its queue position, which depends on when it began to wait.
 const fn max_passed(processes: usize) -> usize {
     (processes - 1) * (1 + MAX_MISSED)
@@ -21,7 +21,7 @@ const fn max_passed(processes: usize) -> usize {
 /// the way, as may that of one of two readers whom the same grant let in.
 const CLEARLY_LATER: Duration = Duration::from_millis(100);
 
-/// No process waits while others take the lock again and again. So many processes want it in all.
+/// No process waits while others take the lock again and again. `processes` of them want it in all.
 pub(super) fn no_process_starves(
     grants: &[Grant],
     waits: &[Wait],

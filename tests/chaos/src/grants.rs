@@ -152,7 +152,7 @@ pub(super) fn grants(history: &[Record]) -> Result<Vec<Grant>, String> {
 }
 
 /// Grants of one process with the same token, or with the one after it, are parts of what it took from the servers once: readers share
-/// it, and writers hand it over. If a part of it was delegated and not answered, its key is left to expire, whoever releases it.
+/// it, and writers hand it over. If a part of it was delegated and not answered, its key is left to expire, whichever of them releases it.
 fn share_what_is_inherited(grants: &mut [Grant]) {
     let mut by_token: BTreeMap<(String, u64), Vec<usize>> = BTreeMap::new();
     for (index, grant) in

@@ -71,7 +71,7 @@ pub(super) enum Event {
     NotAdopted { attempt: u64, kind: String },
     /// A forced release is about to begin.
     Forcing { attempt: u64, resource: String },
-    /// It is done, and evicted so many.
+    /// It is done, and evicted this many.
     Forced { attempt: u64, resource: String, token: u64, evicted: usize },
     /// It failed, but may have evicted somebody.
     NotForced { attempt: u64, resource: String, kind: String },

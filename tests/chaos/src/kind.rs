@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Delegate,
     /// The lock of a holder in another process, who delegated it.
     Adopt,
-    /// To take the lock from whoever has it.
+    /// To take the lock from its holder.
     Force,
 }
 

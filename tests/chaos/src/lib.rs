@@ -126,7 +126,7 @@ pub enum Broken {
     /// A client that is none of ours, and records no history, holds a resource. To the checks it looks free, and its waiters do
     /// not get it.
     Stranger,
-    /// The servers keep losing their queues. Whoever asks when a lock is released gets it, and others starve.
+    /// The servers keep losing their queues. The caller that asks when a lock is released gets it, and others starve.
     NoQueues,
     /// Somebody listens on the channels of all waiters, so the servers keep the lock for dead ones, one after another.
     Ghosts,

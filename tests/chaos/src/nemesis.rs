@@ -147,7 +147,7 @@ impl<'a, 'b> Nemesis<'a, 'b> {
     pub(super) async fn outage(&mut self) {
         self.phase("majority unavailable");
         let servers = self.world.servers.len();
-        // Whoever cannot reach some servers of an ensemble goes to the others.
+        // A client that cannot reach some servers of an ensemble goes to the others.
         let is_ensemble = self.world.plan.nodes() < servers;
         let (stop, first) = (self.dice.roll(2) == 0 || is_ensemble, self.dice.index(servers));
         for fault in majority_unavailable(servers, stop, first, OUTAGE) {

@@ -18,7 +18,7 @@ const PAUSE: (u64, u64) = (2_000, 8_000);
 /// How long a request to evict may be on its way when the operator was told that it failed.
 const LATE: Duration = Duration::from_secs(3);
 
-/// Of so many forced releases, one is that of a slot.
+/// One forced release in this many is that of a slot.
 const OF_SLOTS: u64 = 3;
 
 /// Forces releases until it is stopped.

@@ -22,7 +22,7 @@ const PERIOD: Duration = Duration::from_millis(25);
 const HELD: Duration = Duration::from_millis(10);
 /// How many races there are in a time to live. Of three such spans, the locks of the first are held until they expire.
 const SPAN: u64 = 40;
-/// One service of so many reads, and the others write.
+/// One service in this many reads, and the others write.
 const READS: u64 = 2;
 /// Above the ids of all other attempts; and above those of the first attempts at a name.
 const FIRST_ATTEMPT: u64 = 1 << 40;

@@ -40,7 +40,7 @@
 //!
 //! With [`Setting::prompt`], which the settings with several readers have:
 //!
-//! - A reply that leads to a decision is delivered at once, or together with a later one. Whoever decides later holds the lock for a
+//! - A reply that leads to a decision is delivered at once, or together with a later one. A client that decides later holds the lock for a
 //!   shorter time, and what it sends may be executed later anyway.
 //! - Requests that would change nothing are not executed, which is the same as being lost.
 //!

@@ -8,9 +8,9 @@ use super::state::{CLIENTS, NODES};
 pub enum Mutant {
     /// The token is the largest that was granted, without a confirmation.
     LargestGrant,
-    /// A node confirms whoever holds the key.
+    /// A node confirms any owner, whichever holds the key.
     ConfirmWithoutOwnerCheck,
-    /// A node confirms a token that equals its fence, whoever holds the key: it has assigned that token to somebody.
+    /// A node confirms a token that equals its fence, whichever owner holds the key: it has assigned that token to somebody.
     ConfirmOfEqualFence,
     /// All attempts use one owner id.
     SharedOwnerId,
@@ -56,7 +56,7 @@ pub enum Mutant {
     MarkerNotProlonged,
     /// The first reader gets the fence as it stands.
     FirstReaderKeepsFence,
-    /// A reader is put back in place of a writer.
+    /// A reader is put back instead of a writer.
     ReplaceOverWriter,
     /// A node extends the entry of a reader that has expired, as long as others keep the marker.
     ExpiredReaderCounts,
@@ -108,7 +108,7 @@ pub struct Setting {
     pub downgrades: bool,
     /// How long the keys of each attempt live, where they differ.
     pub ttls: Option<[u8; CLIENTS]>,
-    /// Whether an operator evicts whoever holds the lock, once.
+    /// Whether an operator evicts the holder of the lock, once.
     pub evicts: bool,
     /// Whether other callers of a holder's process get the lock by the word that the holder has from the nodes; so a node that evicted
     /// grants the lock to nobody for longer than a word is good.

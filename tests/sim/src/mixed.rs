@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Permit,
     /// For another client, which adopts it.
     Delegate,
-    /// To take the lock from whoever has it.
+    /// To take the lock from its holder.
     Force,
 }
 

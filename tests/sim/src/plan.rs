@@ -125,7 +125,7 @@ impl Plan {
         self.fault_phase + RECOVERY
     }
 
-    /// The most masters of so many that the others can do without.
+    /// How many masters of this many the others can do without.
     pub(super) fn minority(masters: usize) -> usize {
         (masters - 1) / 2
     }

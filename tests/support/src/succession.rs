@@ -10,7 +10,7 @@ const HOLD: Duration = Duration::from_millis(1);
 /// For how long a successor holds the lock: longer than the nodes' word is good that its predecessor had.
 const SUCCESSION: Duration = Duration::from_millis(400);
 
-/// Takes a lock from its holder, whoever that is, and holds it. Returns since when and until when.
+/// Takes a lock from its present holder, and holds it. Returns since when and until when.
 pub async fn succeed<G: Deref<Target = Lease>>(
     locks: &LockManager,
     name: &str,

@@ -40,7 +40,7 @@ pub(crate) struct LanesView {
 }
 
 impl Lanes {
-    /// Begins a new picture. Whoever is inside is in it, too.
+    /// Begins a new picture. A request that is inside is in it, too.
     pub(crate) fn begin(&mut self, now: Duration) {
         self.from = now;
         self.bars.retain(|_, bar| bar.to.is_none());

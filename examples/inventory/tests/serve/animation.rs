@@ -97,7 +97,7 @@ fn scene(index: usize, caption: &str, oversold: i64, refused: usize, lanes: &Val
     let shown = animate("opacity", "0;1;0", &format!("0;{start};{end}"), "discrete");
     let reveal = animate("width", &format!("0;0;{WIDTH};{WIDTH}"), &format!("0;{start};{drawn};1"), "linear");
     let judged = animate("opacity", "0;1", &format!("0;{drawn}"), "discrete");
-    // Whoever does not play it sees the third scene.
+    // A visitor who does not play it sees the third scene.
     let still = u8::from(index == 2);
     let height = TOP + 3.0 * LANE;
     format!(

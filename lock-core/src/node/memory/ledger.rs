@@ -140,7 +140,7 @@ impl Ledger {
         let Evict { keys, holders, token, barred_for, .. } = evict;
         let lock = self.lock(keys, now);
         let (fence, is_held) = (self.fence(keys), lock.is_some_and(|lock| !lock.is_nobodys()));
-        // Whoever was not seen by the eviction acquired the lock after it began, and keeps it.
+        // An owner that the eviction did not see acquired the lock after it began, and keeps it.
         if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
             return Ok(Eviction::Superseded);
         }

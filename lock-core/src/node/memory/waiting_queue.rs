@@ -158,7 +158,7 @@ impl NodeQueue {
         let entry = Entry { since, mode, polls, waiter, called: before.and_then(|before| before.called) };
         let ahead = self.waiters.partition_point(|other| other.rank() < entry.rank());
         self.waiters.insert(ahead, entry);
-        // The last go without a place, and try again by timer. Whoever waits longest keeps its place.
+        // The last go without a place, and try again by timer. The waiter that waits longest keeps its place.
         self.waiters.truncate(MAX_WAITERS);
         let behind = self.waiters.len().checked_sub(ahead + 1)?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

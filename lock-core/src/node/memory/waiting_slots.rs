@@ -83,7 +83,7 @@ impl WaitingRoom {
         match position {
             QueuePosition::Keep { since, mode } => {
                 let queue = self.queue(keys);
-                // It did not read what the node replied, and is told anew.
+                // It did not read what the node replied, and is told again.
                 queue
                     .waiters
                     .iter_mut()

@@ -61,7 +61,7 @@ impl Worker {
     }
 }
 
-/// How many requests are a portion while so many are in flight.
+/// How many requests are a portion while this many are in flight.
 pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
     if is_only_node { MIN_PORTION.min(in_flight / 2).max(LEAST_PORTION).max(in_flight / PORTIONS) } else { usize::MAX }
 }

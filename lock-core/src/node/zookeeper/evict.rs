@@ -69,7 +69,7 @@ impl Session {
         Err(NodeError::Overloaded)
     }
 
-    /// The fence is read first: whoever takes the lock after that has raised it, and the transaction fails.
+    /// The fence is read first: an owner that takes the lock after that has raised it, and the transaction fails.
     async fn see(&self, paths: &Paths, evict: &Evict) -> Result<Seen, NodeError> {
         let keys = &evict.keys;
         let fence = self.read_fence(paths, keys.fence()).await?;

@@ -36,7 +36,7 @@ struct Waiting {
 /// A key that is free.
 struct SeenFree {
     since: Instant,
-    /// The version of the fence then. Whoever takes the lock raises it.
+    /// The version of the fence then. The next owner raises it.
     fence: Option<i32>,
 }
 

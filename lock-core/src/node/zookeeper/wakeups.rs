@@ -64,7 +64,7 @@ impl Session {
             };
             names.sort_unstable();
             let Ok(ahead) = names.binary_search(&watched.name) else {
-                // It let its turn pass. Whoever is woken asks again, and enters again.
+                // It let its turn pass. A caller that is woken asks again, and enters again.
                 let locks = watched.locks.lock().clone();
                 locks.into_keys().for_each(|lock_key| self.wake(lock_key, names.len()));
                 return Ok(());
@@ -125,7 +125,7 @@ impl Session {
         let known = self.known();
         let before = u32::try_from(ahead).unwrap_or(u32::MAX);
         if let Some(listener) = &known.listener {
-            // With so many that were not heard, this one is not missed either: it only saves time.
+            // If that many were not heard, this one is not missed either: it only saves time.
             _ = listener.try_send(Wakeup { lock_key, before, free: Slots::default() });
         }
     }

@@ -49,7 +49,7 @@ impl Membership {
             return match record.epoch {
                 // Its vote would be one of an older roster, and counted by this one.
                 _ if record.roster.as_ref() != Some(roster) => Standing::NotMember(NotMember::Behind),
-                // Whoever comes from another set waits for the locks of that one: this set does not know of them.
+                // A client that comes from another set waits for the locks of that one: this set does not know of them.
                 Some(_) if self.hold > now => Standing::Quarantined(self.hold - now),
                 Some(epoch) => Standing::Admitted { epoch, seat },
                 None => {

@@ -150,7 +150,7 @@ impl Crowd<'_> {
         total
     }
 
-    /// Whoever is willing to wait for long, and is not hit, gets the lock.
+    /// A caller that is willing to wait for long, and is not hit, gets the lock.
     fn everybody_is_served(&self) -> Finding<Duration> {
         let mut found = Finding::<Duration>::default();
         let inside =

@@ -15,7 +15,7 @@ use lock_history::Moment;
 const ROUND: Duration = Duration::from_millis(900);
 /// Within this time, a process that was started has its connections.
 const CONNECTED: Duration = Duration::from_millis(700);
-/// A holder that has held the lock for this long will do so for a while, and nobody's attempt is under way any more. Whoever is
+/// A holder that has held the lock for this long will do so for a while, and nobody's attempt is under way any more. A caller that is
 /// hit then leaves no key behind.
 pub(super) const ESTABLISHED: Duration = Duration::from_millis(40);
 /// How long it looks for such a holder, and how often.
@@ -55,7 +55,7 @@ const ROUNDS: [(Strike, Trouble); 6] = [
 ];
 
 impl Nemesis<'_, '_> {
-    /// Lets the crowd work in place of the ordinary services, and hits it in several rounds.
+    /// Lets the crowd work instead of the ordinary services, and hits it in several rounds.
     pub(in super::super) async fn crowd(&mut self) {
         self.phase("crowd comes");
         self.world.replace_services(0..SERVICES, MEMBERS).await;

@@ -34,7 +34,7 @@ impl Store {
         }
     }
 
-    /// How long a service waits for a server to reply. Whoever is slower is held to the same times all the same.
+    /// How long a service waits for a server to reply. A slower one is held to the same times all the same.
     pub(super) fn node_timeout(self) -> Duration {
         match self {
             Self::Redis => NODE_TIMEOUT,

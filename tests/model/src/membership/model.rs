@@ -14,7 +14,7 @@ use super::shared::{Shared, hash_of};
 use super::state::{Faults, Hashed, InFlight, MembershipState};
 use crate::properties::{MUTUAL_EXCLUSION, ORDERED_TOKENS};
 
-/// After so many steps without another's, a client goes on for ever.
+/// After this many steps without another's, a client goes on for ever.
 pub(super) const MAX_STEPS: usize = 400;
 /// How far the logs of nodes are written when the model begins, and how far that of an earlier copy is.
 const WRITTEN: u64 = 2;

@@ -133,7 +133,7 @@ pub(super) fn node_of(step: &MembershipStep) -> usize {
     }
 }
 
-/// `max_ttl` for a lease of so many ticks, so that with the drift a quarantine takes as many.
+/// `max_ttl` for a lease of this many ticks, so that with the drift a quarantine takes as many.
 pub(super) fn max_ttl(ticks: u8) -> Duration {
     let ttl = Duration::from_millis(900) * ticks.into();
     debug_assert!(quorum::quarantine_length(ttl) <= Duration::from_secs(ticks.into()));

@@ -50,7 +50,7 @@ pub enum MembershipMutant {
 /// Leases and what they are worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locks {
-    /// Keys live for so many ticks, as do leases.
+    /// Keys live for this many ticks, as do leases.
     Timed {
         /// The time to live.
         ttl: u8,

@@ -43,7 +43,7 @@ impl PairingNode {
         true
     }
 
-    /// Executes a release. With `keeps`, the waiter keeps its position, and is told anew what it may take.
+    /// Executes a release. With `keeps`, the waiter keeps its position, and is told again what it may take.
     pub(super) fn release(&mut self, slot: u8, owner: u8, keeps: bool, tell: Tell<'_>) {
         let (at, waiter) = (usize::from(slot), usize::from(owner));
         if self.holders[at] == Some(owner) {

@@ -22,7 +22,7 @@ impl PermitsState {
         self
     }
 
-    /// A hash of what is known of a slot, whoever the clients and the nodes are.
+    /// A hash of what is known of a slot, whichever the clients and the nodes are.
     fn key_of_slot(&self, slot: usize) -> u64 {
         let mut hasher = Mix::default();
         (self.granted[slot], self.claimed[slot]).hash(&mut hasher);

@@ -43,7 +43,7 @@
 //!   known.
 //! - With five waits, a run of [`LEAVING`](ReservationsSetting::LEAVING) violates [`ONE_ORDER`]: a position whose
 //!   request to leave was lost stands before others on that node.
-//! - Without [`splits`](ReservationsSetting::splits), whoever begins an attempt while another holds the lock or is in
+//! - Without [`splits`](ReservationsSetting::splits), a client that begins an attempt while another holds the lock or is in
 //!   line is heard by all nodes before the lock is released.
 //! - A process is frozen while it waits, not while it asks or holds. It is killed at any time, except while a node
 //!   reserves the key for it, and gives up likewise: in both cases the reservation passes.

@@ -1,7 +1,7 @@
 /// A way in which the scripts of a simulated server are wrong on purpose, to see that the checkers notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// A release deletes the lock, whoever holds it.
+    /// A release deletes the lock, whatever its holder.
     ReleasesForAnyone,
     /// A request is executed in any epoch: after forgetting, in a quarantine, and under an old roster. Nor does the server say that it
     /// lost its data, as it need not: the epoch of its record is enough.

@@ -139,7 +139,7 @@ fn ttl_command() -> impl Strategy<Value = Step> {
     prop_oneof![4 => set, 2 => expire, 1 => keep]
 }
 
-/// Commands on sorted sets, in place of whatever the scripts expect, and messages to waiters that wake nobody.
+/// Commands on sorted sets, instead of what the scripts expect, and messages to waiters that wake nobody.
 fn queue_command() -> impl Strategy<Value = Step> {
     let since = || one_of(&["1", "2", "3", "1700000000000000"]);
     let command = prop_oneof![

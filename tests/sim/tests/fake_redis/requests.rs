@@ -23,7 +23,7 @@ use super::servers::over;
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     what: What,
-    /// With the source in place of the hash.
+    /// With the source instead of the hash.
     by_source: bool,
     /// Another epoch than that of the node.
     wrong_epoch: bool,
@@ -164,7 +164,7 @@ fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Ope
     })
 }
 
-/// A word in place of an argument. None is a time to live that ends between two steps.
+/// A word instead of an argument. None is a time to live that ends between two steps.
 fn spoiled() -> impl Strategy<Value = Option<(Index, &'static str)>> {
     let spoiled = (any::<Index>(), one_of(&["0", "-5", "x", "", "1.5"]));
     prop_oneof![15 => Just(None), 1 => spoiled.prop_map(Some)]

@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(1);
 enum Flaw {
     /// None: the node keeps to the shipped rules.
     None,
-    /// A release deletes the key whoever owns it.
+    /// A release deletes the key, whatever its owner.
     ReleaseWithoutOwnerCheck,
     /// A node that lost its data votes without a quarantine.
     SkipQuarantine,

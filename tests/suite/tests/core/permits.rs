@@ -1,4 +1,4 @@
-//! Permits: at most so many holders at once, each in a slot that is a whole lock. In virtual time.
+//! Permits: at most that many holders at once, each in a slot that is a whole lock. In virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

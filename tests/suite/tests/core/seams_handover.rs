@@ -130,7 +130,7 @@ async fn is_held_alone(held: &LockGuard, others: &[&LockManager]) {
 // promise: exclusion, quarantine
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_is_handed_over_while_masters_forget_it_has_one_holder() {
-    // One of all that have it; one of a bare majority; and so many that the set is formed again.
+    // One of all that have it; one of a bare majority; and enough that the set is formed again.
     for (away, forgetful) in [(0, 1), (2, 1), (0, 3), (2, 3)] {
         let (cluster, _node, [ours, theirs]) = managers().await;
         cluster.nodes[5 - away..].iter().for_each(|node| node.set_down(true));

@@ -53,7 +53,7 @@ async fn upload(address: SocketAddr, path: &str, bytes: usize) -> Response {
     send(address, request(path).body(Body::from(vec![b'x'; bytes])).unwrap()).await.unwrap()
 }
 
-/// Whether so many bytes are left.
+/// Whether this many bytes are left.
 fn is_left(locks: &LockManager, bytes: usize) -> bool {
     BufferedBytes::of(locks).take(bytes)
 }

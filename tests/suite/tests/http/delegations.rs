@@ -91,7 +91,7 @@ async fn call(address: SocketAddr, path: &str, delegations: &[&str]) -> Response
     send(address, request.body(Body::empty()).unwrap()).await.unwrap()
 }
 
-/// Refused with 403 in place of the handler, and without a word of what only the holder knows.
+/// Refused with 403 before the handler runs, and without a word of what only the holder knows.
 fn assert_refused(response: &Response, delegations: &[&str], what: &str) {
     assert_eq!(response.status, StatusCode::FORBIDDEN, "{what}: {}", response.text());
     assert_eq!(response.kind(), "lock-delegation-refused", "{what}");

@@ -85,7 +85,7 @@ async fn text(response: Response) -> String {
     String::from_utf8(to_bytes(response.into_body(), 1000).await.unwrap().to_vec()).unwrap()
 }
 
-/// Whether so many bytes are left.
+/// Whether this many bytes are left.
 fn is_left(locks: &LockManager, bytes: usize) -> bool {
     BufferedBytes::of(locks).take(bytes)
 }

@@ -290,7 +290,7 @@ async fn counters_that_are_lost_skip_tokens_and_give_none_twice() {
     drop(guard);
     server.kill();
     server.start_again().await;
-    // What says how far tokens may have been counted outlives a crash, for whoever reads it: at least as far as they were.
+    // What says how far tokens may have been counted outlives a crash, for any client that reads it: at least as far as they were.
     let most: u64 = server.query("SELECT max(token) FROM locks.fence WHERE fence < 16384").await.parse().unwrap();
     assert!(most >= last, "{most} {last}");
 }

@@ -119,7 +119,7 @@ async fn a_user_who_may_not_log_for_standbys_is_told_which_permission_that_takes
     let locks = LockManager::builder().postgres([server.url_of("app")]).connect().await.unwrap();
     assert!(locks.lock("r").try_acquire().await.unwrap().release().await.unwrap());
     has_standby(&server, "ALTER SYSTEM SET synchronous_standby_names = 'standby'").await;
-    // Whoever is connected is told by a vote, and whoever connects at once.
+    // A client that is connected is told by a vote, and one that connects at once.
     let error = refused(locks).await.to_string();
     assert!(error.contains("GRANT EXECUTE ON FUNCTION pg_logical_emit_message"), "{error}");
     let builder = LockManager::builder().postgres([server.url_of("app")]).connect_timeout(Duration::from_secs(5));

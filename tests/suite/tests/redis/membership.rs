@@ -294,7 +294,7 @@ async fn does_not_vote(locks: &LockManager, node: usize) {
     eventually_async("a master does not vote", async || !locks.health().await.nodes[node].admitted).await;
 }
 
-/// All addresses lead to other servers and back, several times, while the servers of both sides run and keep their data. Whoever gets
+/// All addresses lead to other servers and back, several times, while the servers of both sides run and keep their data. A client that gets
 /// the lock on one side waits until it has ended on the other.
 async fn addresses_lead_elsewhere_and_back(masters: usize) {
     let sides = [RedisCluster::start(masters).await, RedisCluster::start(masters).await];

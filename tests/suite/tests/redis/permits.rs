@@ -1,4 +1,4 @@
-//! Permits on real Redis servers: at most so many holders, whatever becomes of servers and processes.
+//! Permits on real Redis servers: at most that many holders, whatever becomes of servers and processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -8,7 +8,7 @@ use tokio::task::{JoinSet, yield_now};
 
 const CYCLES: u64 = 200;
 
-/// How many requests a call of the script carries to the first server, while so many tasks lock and unlock; and how long a call takes.
+/// How many requests a call of the script carries to the first server, while this many tasks lock and unlock; and how long a call takes.
 async fn requests_a_call(cluster: &RedisCluster, locks: &LockManager, tasks: u64) -> (f64, Duration) {
     let (before, began) = (cluster.servers[0].script_calls().await, Instant::now());
     let mut running = JoinSet::new();

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::set::connect;
 
-/// Waits until so many managers wait for a lock.
+/// Waits until this many managers wait for a lock.
 async fn waiters(locks: &LockManager, count: u32) {
     eventually_async("managers wait", async || locks.inspect("r").await.unwrap().nodes[0].waiters == count).await;
 }
@@ -34,7 +34,7 @@ async fn those_that_wait_are_served_in_the_order_in_which_they_came() {
         waiters(&first, number + 1).await;
         managers.push(locks);
     }
-    // Whoever does not wait does not overtake them.
+    // A caller that does not wait does not overtake them.
     assert!(first.lock("r").try_acquire().await.is_err());
     let released = Instant::now();
     guard.release().await.unwrap();

@@ -18,7 +18,7 @@ use crate::side::{EPOCH, Side, TTL, acquire, acquire_since};
 #[tokio::test]
 async fn locks_fences_and_evictions_follow_the_rules_of_an_in_memory_node() {
     let address = ZooKeeperServer::shared().await;
-    // Its queue is of its own kind, and whoever releases a lock wants it no more.
+    // Its queue is of its own kind, and an owner that releases a lock wants it no more.
     let lacks = [
         Lack::WaitingRoom,
         Lack::Readers,

@@ -17,7 +17,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Starts a sentinel that knows the master under this name, and waits until it has found so many replicas.
+    /// Starts a sentinel that knows the master under this name, and waits until it has found this many replicas.
     pub async fn start(name: &str, master: &RedisServer, replicas: usize) -> Self {
         let (directory, port) = (TempDir::new().unwrap(), free_port());
         let configuration = format!(

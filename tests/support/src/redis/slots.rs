@@ -24,7 +24,7 @@ pub struct SlotCluster {
 }
 
 impl SlotCluster {
-    /// Starts a cluster of so many primaries, each with so many replicas, and waits until all agree on it.
+    /// Starts a cluster of this many primaries, each with this many replicas, and waits until all agree on it.
     pub async fn start(primaries: usize, replicas: usize) -> Self {
         let servers = (0..primaries * (1 + replicas)).map(|_| RedisServer::start_with(&ARGUMENTS));
         let cluster = Self { servers: join_all(servers).await, primaries };
@@ -45,7 +45,7 @@ impl SlotCluster {
         cluster
     }
 
-    /// Starts a cluster of so many primaries, which talk to each other over TLS. Returns it with the ports at which they speak TLS to clients.
+    /// Starts a cluster of this many primaries, which talk to each other over TLS. Returns it with the ports at which they speak TLS to clients.
     pub async fn start_over_tls(authority: &Authority, primaries: usize) -> (Self, Vec<u16>) {
         let arguments = [&ARGUMENTS[..], &["--tls-cluster", "yes", "--tls-auth-clients", "no"]].concat();
         let (mut servers, mut ports) = (Vec::new(), Vec::new());

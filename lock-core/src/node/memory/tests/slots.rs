@@ -46,7 +46,7 @@ impl Slotted {
         )
     }
 
-    /// A waiter with this number, which is also when it began to wait, asks for a slot of so many.
+    /// A waiter with this number, which is also when it began to wait, asks for one of this many slots.
     fn wait(&mut self, waiter: u64, slot: usize, of: u32) -> Reply {
         self.acquire(waiter, slot, Some(waiter), of)
     }

@@ -9,7 +9,7 @@ CREATE FUNCTION pg_temp.lock_ledger() RETURNS text LANGUAGE sql STABLE AS $$
     pg_relation_filenode('locks.evicted'::regclass)) || '/'
 $$;
 
--- Names the memory: the ledger; the database and the memory marker, which others have after a database was copied or created anew. That marker
+-- Names the memory: the ledger; the database and the memory marker, which others have after a database was copied or created again. That marker
 -- is in an unlogged table, and so gone after a crash, a promotion, or a restored base backup. Nothing if there is none. A dump with the data of
 -- unlogged tables has the marker, and two fresh clusters that it was restored into may agree in all of this: docs/operations.md. Of functions that
 -- hosts deny to their users, none is called: clients that may call them would have another name for the same memory.

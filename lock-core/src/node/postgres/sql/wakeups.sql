@@ -5,7 +5,7 @@ CREATE FUNCTION pg_temp.lock_listener(space text, who uuid) RETURNS bigint LANGU
   SELECT hashtextextended(space || ' ' || who, 0)
 $$;
 
--- Wakes a waiter: tells it how many come before it, and which slots it may take. False if nobody listens for it: whoever does shares an
+-- Wakes a waiter: tells it how many come before it, and which slots it may take. False if nobody listens for it: one that listens shares an
 -- advisory lock. The question is one expression, so that nothing comes between: the lock is not kept, and a waiter that begins to
 -- listen is not held up.
 CREATE FUNCTION pg_temp.lock_wake(space text, who uuid, lock_key text, numbers text) RETURNS boolean LANGUAGE plpgsql AS $$
