@@ -22,10 +22,10 @@ use super::named_node::NamedNode;
 use super::string_list::StringList;
 #[cfg(feature = "postgres")]
 use crate::node::PostgresNode;
-#[cfg(feature = "redis")]
-use crate::node::RedisNode;
 #[cfg(feature = "zookeeper")]
 use crate::node::ZooKeeperNode;
+#[cfg(feature = "redis")]
+use crate::node::{Network, RedisNode};
 
 /// The default of `max_ttl` with ZooKeeper: what servers with default settings allow, whose longest session is 40 s.
 #[cfg(feature = "zookeeper")]
@@ -131,9 +131,15 @@ impl LockManagerBuilder {
     ///     .connect_lazy()?;
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
-    pub fn redis_cluster(mut self, clusters: impl StringList) -> Self {
-        let nodes = clusters.into_iter().map(|seeds| Ok(NamedNode::Redis(RedisNode::from_cluster(seeds.as_ref())?)));
-        self.nodes.extend(nodes);
+    pub fn redis_cluster(self, clusters: impl StringList) -> Self {
+        self.redis_cluster_over(clusters, None)
+    }
+
+    /// As [`redis_cluster`](Self::redis_cluster), over a network in place of TCP. For simulations.
+    #[doc(hidden)]
+    pub fn redis_cluster_over(mut self, clusters: impl StringList, network: Option<&Network>) -> Self {
+        let node = |seeds: &str| Ok(NamedNode::Redis(RedisNode::from_cluster(seeds, network)?));
+        self.nodes.extend(clusters.into_iter().map(|seeds| node(seeds.as_ref())));
         self
     }
 

@@ -68,10 +68,10 @@ pub use self::mode::Mode;
 pub use self::postgres::PostgresNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
 #[cfg(feature = "redis")]
-#[doc(hidden)]
-pub use self::redis::script_sources;
-#[cfg(feature = "redis")]
 pub use self::redis::{InvalidReplication, RedisNode};
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use self::redis::{Network, script_sources};
 pub(crate) use self::replies::{MajorityTimer, Replies};
 pub use self::reply::{NodeFuture, Position, Reply};
 pub use self::reply_sender::ReplySender;

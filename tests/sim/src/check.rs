@@ -31,7 +31,7 @@ pub(super) fn violations(history: &History, registers: &BTreeMap<String, Registe
         unordered.retain(|violation| !is_excused(violation));
         found.extend(unordered.iter().map(Violation::to_string));
     }
-    if matches!(scenario, Scenario::Promised | Scenario::Elsewhere) {
+    if matches!(scenario, Scenario::Promised | Scenario::Elsewhere | Scenario::Clusters) {
         let freed = freed_locks(history);
         let judged = || grants.iter().filter(|grant| !grant.holder.suspended && !grant.holder.is_idle);
         let held = || judged().filter(|grant| grant.was_held());

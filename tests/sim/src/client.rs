@@ -1,7 +1,9 @@
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::node::Network;
 use lock_core::{Kind as LockKind, Lease, LockError, LockGuard, LockManager, LossReason, RedisNode};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisResult};
@@ -72,6 +74,16 @@ fn manager(
     start: u64,
     twice: Option<&Twice>,
 ) -> Result<LockManager, String> {
+    let builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL);
+    // The managers of different clients, and of different starts of a client, must not draw the same owner ids.
+    let builder = builder.seed(splitmix64(plan.seed ^ splitmix64(client as u64 ^ (start << 32))));
+    if plan.has_clusters() {
+        let host = |server: usize| Plan::server_name(server);
+        let seeds = (0..plan.masters).map(|master| plan.cluster(master).into_iter().map(host).collect::<Vec<_>>());
+        let urls = seeds.map(|hosts| format!("redis://{}", hosts.join(",")));
+        let builder = builder.redis_cluster_over(urls, Some(&network(world, client)));
+        return builder.connect_lazy().map_err(|error| error.to_string());
+    }
     let list = world.list(client);
     let nodes = list.iter().enumerate().map(|(seat, server)| {
         let (name, network, server) = (Plan::server_name(*server), world.clone(), *server);
@@ -93,10 +105,16 @@ fn manager(
         };
         CountingNode::new(node, world.clone(), client)
     });
-    let builder = LockManager::builder().prefix(PREFIX).max_ttl(MAX_TTL).ttl(MAX_TTL).nodes(nodes);
-    // The managers of different clients, and of different starts of a client, must not draw the same owner ids.
-    let builder = builder.seed(splitmix64(plan.seed ^ splitmix64(client as u64 ^ (start << 32))));
-    builder.connect_lazy().map_err(|error| error.to_string())
+    builder.nodes(nodes).connect_lazy().map_err(|error| error.to_string())
+}
+
+/// The simulated network, as a client finds the servers of clusters there.
+fn network(world: &World, client: usize) -> Network {
+    let world = world.clone();
+    Network::new(move |host, _| {
+        let (world, server) = (world.clone(), Plan::server_of(host));
+        async move { dial(&world, client, server.ok_or(io::ErrorKind::AddrNotAvailable)?).await }
+    })
 }
 
 /// In the place of one of its masters, the list of a client has a second and slow address of another one.

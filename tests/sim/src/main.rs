@@ -1,7 +1,7 @@
 //! Runs the simulation for a range of seeds, or for one seed with its whole history.
 //!
 //! ```text
-//! simulate [promised|clock-jumps|amnesia|elsewhere] FIRST [LAST]
+//! simulate [promised|clock-jumps|amnesia|elsewhere|clusters] FIRST [LAST]
 //! ```
 //!
 //! For one seed, prints its history, which is the same in every run. For a range, prints a summary. The exit code is 1 if a
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             !report.failures.is_empty()
         }
         _ => {
-            eprintln!("usage: simulate [promised|clock-jumps|amnesia|elsewhere] FIRST [LAST]");
+            eprintln!("usage: simulate [promised|clock-jumps|amnesia|elsewhere|clusters] FIRST [LAST]");
             return ExitCode::from(2);
         }
     };

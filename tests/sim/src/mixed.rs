@@ -30,7 +30,7 @@ impl Kind {
     pub(super) fn draw(plan: &Plan, rng: &mut Rng) -> Self {
         // Where all servers may forget, a token may be in use already.
         let forced = match plan.scenario {
-            Scenario::Promised => 3,
+            Scenario::Promised | Scenario::Clusters => 3,
             Scenario::ClockJumps => 5,
             Scenario::Amnesia | Scenario::Elsewhere => 0,
         };

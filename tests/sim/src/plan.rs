@@ -3,8 +3,9 @@ use std::time::Duration;
 use super::redis::{Flaw, NodeClock};
 use super::rng::Rng;
 
-/// The prefix of all keys.
+/// The prefix of all keys, and what becomes of it in a cluster: a hash tag.
 pub(super) const PREFIX: &str = "sim:";
+const TAG: &str = "{sim:#0}";
 /// The longest ttl of any lock. Short, so that a server's quarantine ends within the run.
 pub(super) const MAX_TTL: Duration = Duration::from_secs(1);
 /// How long clients and servers may recover after the last fault, before each client acquires each lock once more. Longer than
@@ -34,11 +35,14 @@ pub enum Scenario {
     Amnesia,
     /// All addresses lead to other servers and back, again and again, and both sets of servers keep their data.
     Elsewhere,
+    /// Each master is a Redis Cluster, in which locks move from server to server: key by key, and by failovers after which the old
+    /// primary goes on for a while.
+    Clusters,
 }
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Self; 4] = [Self::Promised, Self::ClockJumps, Self::Amnesia, Self::Elsewhere];
+    pub const ALL: [Self; 5] = [Self::Promised, Self::ClockJumps, Self::Amnesia, Self::Elsewhere, Self::Clusters];
 
     /// The name on the command line.
     #[must_use]
@@ -48,6 +52,7 @@ impl Scenario {
             Self::ClockJumps => "clock-jumps",
             Self::Amnesia => "amnesia",
             Self::Elsewhere => "elsewhere",
+            Self::Clusters => "clusters",
         }
     }
 }
@@ -90,10 +95,16 @@ impl Plan {
         let mut rng = Rng::new(seed, &[0]);
         let forgetful = rng.percent(60) || scenario == Scenario::Amnesia || flaw.is_some();
         let masters = rng.pick(&[3, 3, 3, 5]);
+        let masters = if scenario == Scenario::Clusters { 3 } else { masters };
         // One: two nodes have to say that a quarantine is over.
         let stepping = usize::from(scenario == Scenario::Promised && rng.percent(50));
         let spares = if rng.percent(50) { 3 } else { 0 };
-        let spares = if scenario == Scenario::Elsewhere { masters } else { spares };
+        let spares = match scenario {
+            Scenario::Elsewhere => masters,
+            // Two more servers of each cluster.
+            Scenario::Clusters => 2 * masters,
+            _ => spares,
+        };
         // A stream of its own: the other seeds stay as they are.
         let crowd = Rng::new(seed, &[3]).percent(10);
         let insists = flaw.is_none() && Rng::new(seed, &[9]).percent(20);
@@ -101,14 +112,21 @@ impl Plan {
             clock: NodeClock { offset: rng.within(clock_error(scenario)), gain: rng.within(9_000) },
             durable: rng.percent(15),
             steps: number < stepping,
-            starts: (number < masters || scenario == Scenario::Elsewhere)
+            starts: (number < masters || matches!(scenario, Scenario::Elsewhere | Scenario::Clusters))
                 .then(|| if rng.percent(5) { rng.millis(0, 1_000) } else { Duration::ZERO }),
         };
+        let mut servers: Vec<ServerPlan> = (0..masters + spares).map(server).collect();
+        if scenario == Scenario::Clusters {
+            // Keys that come from another server expire when they would have there.
+            for number in masters..servers.len() {
+                servers[number].clock = servers[number % masters].clock;
+            }
+        }
         Self {
             seed,
             scenario,
             masters,
-            servers: (0..masters + spares).map(server).collect(),
+            servers,
             clients: rng.pick(&[2, 3, 3, 4]) + if crowd { CROWD } else { 0 },
             workers: rng.pick(&[1, 2, 3]),
             resources: rng.pick(&[1, 2, 2]),
@@ -125,6 +143,11 @@ impl Plan {
         self.fault_phase + RECOVERY
     }
 
+    /// How all keys begin.
+    pub(super) fn prefix(&self) -> &'static str {
+        if self.has_clusters() { TAG } else { PREFIX }
+    }
+
     /// How many masters of this many the others can do without.
     pub(super) fn minority(masters: usize) -> usize {
         (masters - 1) / 2
@@ -132,6 +155,11 @@ impl Plan {
 
     pub(super) fn server_name(server: usize) -> String {
         format!("redis-{server}")
+    }
+
+    /// The server with this name.
+    pub(super) fn server_of(name: &str) -> Option<usize> {
+        name.strip_prefix("redis-")?.parse().ok()
     }
 
     pub(super) fn client_name(client: usize) -> String {

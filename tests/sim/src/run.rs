@@ -3,11 +3,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::check::{all_permits_held, handovers, readers_beside_readers, violations};
+use super::client::PORT;
 use super::history::Event;
 use super::hosts::Hosts;
 use super::line::{longest_wait, overdue_waits};
 use super::nemesis::Nemesis;
-use super::plan::{FINAL_WAIT, PREFIX, Plan, Scenario, ServerPlan};
+use super::plan::{FINAL_WAIT, Plan, Scenario, ServerPlan};
 use super::redis::{FakeRedis, Flaw};
 use super::world::World;
 
@@ -47,6 +48,12 @@ pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
         FakeRedis::new(Plan::server_name(number), settings.clock, settings.durable, plan.flaw)
     };
     let servers: Vec<_> = plan.servers.iter().enumerate().map(server).collect();
+    if plan.has_clusters() {
+        for servers_of in (0..plan.masters).map(|master| plan.cluster(master)) {
+            let hosts: Vec<_> = servers_of.iter().map(|server| Plan::server_name(*server)).collect();
+            servers_of.iter().for_each(|server| servers[*server].join_cluster(&hosts, PORT));
+        }
+    }
     if plan.insists {
         servers.iter().for_each(FakeRedis::insist_on_declarations);
     }
@@ -70,7 +77,8 @@ pub fn run(seed: u64, scenario: Scenario, flaw: Option<Flaw>) -> Outcome {
     assert!(missed.is_none(), "no script contains the pattern of {flaw:?}: {missed:?}");
     if failures.is_empty() && scenario != Scenario::ClockJumps {
         for (server, redis) in servers.iter().enumerate().filter(|(server, _)| !nemesis.stepped_back(*server)) {
-            failures.extend(redis.locks(PREFIX, end).iter().map(|lock| format!("{lock} is left on redis-{server}")));
+            failures
+                .extend(redis.locks(plan.prefix(), end).iter().map(|lock| format!("{lock} is left on redis-{server}")));
         }
     }
     for key in servers.iter().flat_map(FakeRedis::undeclared) {

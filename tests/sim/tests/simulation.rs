@@ -127,6 +127,20 @@ fn addresses_may_lead_elsewhere_and_back() {
     }
 }
 
+// promise: replicas, quarantine
+#[test]
+fn slots_may_move_and_primaries_of_clusters_may_be_replaced() {
+    let report = run_all(seeds(15), Scenario::Clusters, None, 3);
+    println!("{report}");
+    assert!(report.failures.is_empty() && report.grants > report.runs * 20, "{report}");
+    for fault in ["slot that moves", "failover", "cluster down"] {
+        assert!(report.faults.contains_key(fault), "there was no {fault}: {report}");
+    }
+    for answer in ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "key that is not local"] {
+        assert!(report.activity.contains_key(answer), "no server answered with {answer}: {report}");
+    }
+}
+
 // promise: fencing
 #[test]
 fn tokens_stay_unique_and_ordered_when_clocks_jump() {
@@ -193,9 +207,13 @@ fn a_seed_replays_to_the_byte() {
 /// The checkers notice a flawed server by each of these signs, within a few hundred seeds. The rarest sign shows in two seeds of a
 /// hundred; which ones they are changes with every change of the engine.
 fn assert_caught(flaw: Flaw, signs: &[&str]) {
+    assert_caught_in(Scenario::Promised, flaw, signs);
+}
+
+fn assert_caught_in(scenario: Scenario, flaw: Flaw, signs: &[&str]) {
     let mut left = signs.to_vec();
     for seed in FIRST..FIRST + MOST_SEEDS {
-        let outcome = run(seed, Scenario::Promised, Some(flaw));
+        let outcome = run(seed, scenario, Some(flaw));
         left.retain(|sign| !outcome.violations.iter().any(|violation| violation.contains(sign)));
         if left.is_empty() {
             println!("{flaw:?} is caught by seed {seed}: {signs:?}");
@@ -251,6 +269,12 @@ fn a_server_that_forgets_fences_is_caught() {
 #[test]
 fn a_server_that_forgets_the_other_readers_is_caught() {
     assert_caught(Flaw::ForgetsOtherReaders, &["two valid holders"]);
+}
+
+// mutant: replicas
+#[test]
+fn a_server_that_answers_by_what_is_left_of_a_slot_that_moves_is_caught() {
+    assert_caught_in(Scenario::Clusters, Flaw::ServesWhatIsLeft, &["two valid holders"]);
 }
 
 // mutant: turns

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::address::Address;
 use super::connect::{Server, settings};
+use super::network::Network;
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// How long the seeds are given to answer. Less than connecting may take, for the owner of the slot is connected to afterwards.
@@ -45,8 +46,9 @@ struct Known {
 }
 
 impl Seeds {
-    /// Seeds from a URL with one or several hosts: `redis://user:password@host:port,host:port`.
-    pub(super) fn new(url: &str) -> Result<Self, InvalidUrl> {
+    /// Seeds from a URL with one or several hosts: `redis://user:password@host:port,host:port`. They and the others of the cluster are in
+    /// this network, if it is not that of TCP.
+    pub(super) fn new(url: &str, network: Option<&Network>) -> Result<Self, InvalidUrl> {
         let seeds = single_urls(url).into_iter().map(|single| {
             // The error names the whole.
             let address = Address::parse(&single).map_err(|error| InvalidUrl::new(url, &error.reason))?;
@@ -56,7 +58,7 @@ impl Seeds {
             if address.info.redis_settings().db() != 0 {
                 return Err(InvalidUrl::new(url, "a cluster has no database but 0; remove the number"));
             }
-            Ok((address.name.clone(), Server::new(address, url)?))
+            Ok((address.name.clone(), Server::new(address, url)?.in_network(network.cloned())))
         });
         let seeds: Arc<[_]> = seeds.collect::<Result<_, _>>()?;
         let name = format!("cluster:{}", seeds.first().map_or("", |(name, _)| name));
@@ -195,13 +197,13 @@ mod tests {
     use super::*;
 
     fn reason(url: &str) -> String {
-        let Err(error) = Seeds::new(url) else { panic!("{url} was accepted") };
+        let Err(error) = Seeds::new(url, None) else { panic!("{url} was accepted") };
         error.to_string()
     }
 
     #[test]
     fn seeds_share_a_login() {
-        let seeds = Seeds::new("redis://app:s3cret@10.0.0.1:7000,10.0.0.2,[::1]:7001")
+        let seeds = Seeds::new("redis://app:s3cret@10.0.0.1:7000,10.0.0.2,[::1]:7001", None)
             .unwrap_or_else(|error| panic!("{error}"));
         let names: Vec<&str> = seeds.seeds.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["10.0.0.1:7000", "10.0.0.2:6379", "::1:7001"]);
@@ -228,7 +230,7 @@ mod tests {
             range(100, 16383, vec![server(Value::Nil, 2, "b")]),
             range(0, 99, vec![server(text("h1"), 1, "a"), server(text("h9"), 9, "d")]),
         ];
-        let seed = &Seeds::new("redis://seed:7000").unwrap_or_else(|error| panic!("{error}")).seeds[0].1;
+        let seed = &Seeds::new("redis://seed:7000", None).unwrap_or_else(|error| panic!("{error}")).seeds[0].1;
         let known = read(seed, ranges).unwrap();
         assert_eq!(known.owners, [(0, 99, "h1".into(), 1), (100, 16383, "seed".into(), 2)]);
         assert_eq!(known.servers, ["a", "b", "d"].map(String::from).into());

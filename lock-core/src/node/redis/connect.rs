@@ -18,6 +18,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::classify::{connect_error, login_error};
+use super::network::Network;
 use super::query::read;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
@@ -61,6 +62,8 @@ impl Connected {
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) info: ConnectionInfo,
+    /// What it is in, if that is not TCP.
+    network: Option<Network>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
 }
@@ -76,6 +79,7 @@ impl Server {
         _ = url;
         Ok(Self {
             info: address.info,
+            network: None,
             #[cfg(feature = "tls")]
             tls: None,
         })
@@ -85,7 +89,13 @@ impl Server {
     pub(super) fn over_tls(info: ConnectionInfo, config: Arc<ClientConfig>) -> Result<Self, String> {
         let ConnectionAddr::Tcp(host, _) = info.addr() else { return Err("expected a host".into()) };
         let tls = Tls::new(host, config)?;
-        Ok(Self { info, tls: Some(tls) })
+        Ok(Self { info, network: None, tls: Some(tls) })
+    }
+
+    /// The same server, in another network.
+    pub(super) fn in_network(mut self, network: Option<Network>) -> Self {
+        self.network = network;
+        self
     }
 
     /// Host and port, as people write them.
@@ -155,6 +165,9 @@ impl Server {
         let failed = |error: io::Error| connect_error(&error.into());
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
+                if let Some(network) = &self.network {
+                    return Ok(over(network.dial(host, *port).await.map_err(failed)?, login, config).await);
+                }
                 let stream = tcp::connect(host, *port).await.map_err(failed)?;
                 #[cfg(feature = "tls")]
                 if let Some(tls) = &self.tls {
@@ -175,6 +188,9 @@ impl Server {
     async fn expects_tls(&self) -> bool {
         #[cfg(feature = "tls")]
         if self.tls.is_some() {
+            return false;
+        }
+        if self.network.is_some() {
             return false;
         }
         let ConnectionAddr::Tcp(host, port) = self.info.addr() else { return false };

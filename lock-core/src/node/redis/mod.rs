@@ -1,7 +1,7 @@
 //! A Redis server as a node, over redis-rs.
 //!
 //! `node` is the [`LockNode`](super::LockNode), and `factory` creates it. `address` says where the server is, and `connect` opens
-//! connections; `source` knows to which server, and asks `sentinel` or `cluster`. One connection carries everything: `link` is
+//! connections, in a simulation over its own `network`; `source` knows to which server, and asks `sentinel` or `cluster`. One connection carries everything: `link` is
 //! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, with the keys that have to be `declared`, and distributes the
 //! replies in `portions`; with `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
 //! sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
@@ -22,6 +22,7 @@ mod factory;
 mod inspect;
 mod link;
 mod look;
+mod network;
 mod node;
 mod portions;
 mod pushes;
@@ -36,6 +37,7 @@ mod wakeups;
 mod warnings;
 mod worker;
 
+pub use self::network::Network;
 pub use self::node::RedisNode;
 pub use self::replication::InvalidReplication;
 pub use self::script::script_sources;

@@ -10,6 +10,7 @@ use super::cluster::Seeds;
 use super::connect::CONNECT_TIMEOUT;
 use super::connections::Connections;
 use super::link::{Link, Session, link_over, open};
+use super::network::Network;
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::slot::slot_of;
@@ -188,8 +189,8 @@ impl RedisNode {
 impl RedisNode {
     /// A node for the servers of a Redis Cluster that have the slots of its shards. Seeds as one URL: see
     /// [`LockManagerBuilder::redis_cluster`](crate::LockManagerBuilder::redis_cluster).
-    pub(crate) fn from_cluster(url: &str) -> Result<Self, InvalidUrl> {
-        let seeds = Seeds::new(url)?;
+    pub(crate) fn from_cluster(url: &str, network: Option<&Network>) -> Result<Self, InvalidUrl> {
+        let seeds = Seeds::new(url, network)?;
         Ok(Self::new(seeds.name.clone(), Source::Cluster(seeds)))
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{FollowUp, Nemesis};
 use crate::history::Event;
 use crate::hosts::Hosts;
-use crate::plan::{MAX_TTL, PREFIX};
+use crate::plan::MAX_TTL;
 use crate::redis::Memory;
 
 /// How much longer than its ttl a lock may be missed on a server whose clock stepped: while its owner renews it there.
@@ -105,11 +105,12 @@ impl Nemesis {
             return;
         }
         self.count(now, "clock step", &format!("the clock of redis-{server} steps by {step} µs"));
-        let held = self.servers[server].holders(PREFIX, now);
+        let prefix = self.plan.prefix();
+        let held = self.servers[server].holders(prefix, now);
         self.servers[server].jump(step);
-        let still_held = self.servers[server].holders(PREFIX, now);
+        let still_held = self.servers[server].holders(prefix, now);
         for (lock, _) in held.into_iter().filter(|holder| !still_held.contains(holder)) {
-            let resource = lock.strip_prefix(PREFIX).unwrap_or_default().to_owned();
+            let resource = lock.strip_prefix(prefix).unwrap_or_default().to_owned();
             self.world.record_at(now, Event::Freed { resource });
         }
         if step < 0 {

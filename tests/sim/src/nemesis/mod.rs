@@ -1,6 +1,6 @@
 //! The nemesis: it injects the faults of a run. `links` breaks the network, `clients` stops the machines of clients, `masters`
 //! makes servers forget and turns their clocks, as far as `members` lets it, `ambush` does that at the worst moment, `elsewhere`
-//! lets addresses lead to other servers and back, `rollout` replaces servers and changes the clients' lists of them, and `line`
+//! lets addresses lead to other servers and back, `slots` moves locks inside clusters, `rollout` replaces servers and changes the clients' lists of them, and `line`
 //! stops clients that wait in line when all that is over.
 
 mod ambush;
@@ -11,12 +11,14 @@ mod links;
 mod masters;
 mod members;
 mod rollout;
+mod slots;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use self::links::{Link, LinkFault};
 use self::rollout::Rollout;
+use self::slots::Change;
 use super::history::Event;
 use super::hosts::Hosts;
 use super::plan::{Plan, Scenario};
@@ -45,6 +47,10 @@ pub(super) struct Nemesis {
     /// The servers that were never used.
     spares: Vec<usize>,
     rollout: Option<Rollout>,
+    /// The server that has the locks, of each master that is a cluster.
+    owners: Vec<usize>,
+    /// The clusters whose locks are on their way to another server, or with two.
+    changing: BTreeSet<usize>,
     /// The servers whose clocks stepped forward, and until when a lock may therefore be missing on them.
     stepped: BTreeMap<usize, Duration>,
     /// The servers whose clocks stepped back: what expires on them may take hours.
@@ -71,6 +77,18 @@ enum FollowUp {
     Flip(usize),
     /// The users of a server may `PUBLISH` again.
     AllowPublish(usize),
+    /// What the replica in a cluster has of its primary is what that has now.
+    Replicate(usize),
+    /// The locks of a cluster go to another server.
+    Begin(usize, Change),
+    /// One more key of a slot that moves.
+    MoveKey(usize),
+    /// A primary of a cluster learns that it was replaced.
+    Demote(usize, usize),
+    /// A server of a cluster learns who has the locks.
+    Learn(usize),
+    /// A server meets the others of its cluster again.
+    ClusterIsUp(usize),
     /// Links work again.
     RepairLinks(LinkFault, Vec<Link>),
     /// A server starts.
@@ -97,6 +115,8 @@ impl Nemesis {
             masters: (0..plan.masters).collect(),
             spares: (plan.masters..servers.len()).collect(),
             rollout: None,
+            owners: (0..plan.masters).collect(),
+            changing: BTreeSet::new(),
             stepped: BTreeMap::new(),
             stepped_back: BTreeSet::new(),
             faults_ended: false,
@@ -159,12 +179,18 @@ impl Nemesis {
         if self.plan.scenario == Scenario::Elsewhere {
             return self.inject_elsewhere(now, server);
         }
+        let longest = [50, 200, 200, 600, 2_500];
+        if self.plan.has_clusters() {
+            let longest = self.rng.pick(&longest);
+            let until = now + self.rng.millis(5, longest);
+            return self.inject_into_clusters(hosts, [server, client], until);
+        }
         // By chance alone, the few runs of the gate hardly replace a master, and take none back.
         if self.plan.seed.is_multiple_of(4) && !self.counts.contains_key("replacement of a master") {
             self.begin_rollout(hosts);
         }
         // Mostly short, sometimes longer than any ttl.
-        let longest = self.rng.pick(&[50, 200, 200, 600, 2_500]);
+        let longest = self.rng.pick(&longest);
         let until = now + self.rng.millis(5, longest);
         // What is wrong with a flawed server shows when one forgets.
         let ambush = self.plan.flaw.is_some() && self.rng.percent(30);
@@ -205,7 +231,7 @@ impl Nemesis {
                 return self.crash(hosts, *server, *until);
             }
             FollowUp::CrashServer(..) => return,
-            FollowUp::Forget(_) | FollowUp::Flip(_) | FollowUp::Isolate(..)
+            FollowUp::Forget(_) | FollowUp::Flip(_) | FollowUp::Isolate(..) | FollowUp::Begin(..)
                 if hosts.elapsed() >= self.plan.fault_phase =>
             {
                 return;
@@ -218,6 +244,12 @@ impl Nemesis {
             FollowUp::CutConnections(server) => self.servers[server].cut_connections(),
             FollowUp::Forget(server) => self.flush(server, hosts.elapsed()),
             FollowUp::Flip(server) => self.flip(server, hosts.elapsed()),
+            FollowUp::Replicate(cluster) => self.replicate(cluster),
+            FollowUp::Begin(cluster, change) => self.begin_change(hosts.elapsed(), cluster, change),
+            FollowUp::MoveKey(cluster) => self.move_key(hosts.elapsed(), cluster),
+            FollowUp::Demote(cluster, former) => self.demote(cluster, former),
+            FollowUp::Learn(cluster) => self.learn(cluster),
+            FollowUp::ClusterIsUp(server) => self.servers[server].set_cluster_down(false),
             FollowUp::AllowPublish(server) => self.servers[server].set_mute(false),
             FollowUp::RepairLinks(fault, links) => self.repair_links(hosts, fault, links),
             FollowUp::StartServer(server) => self.start_server(hosts, server),

@@ -24,10 +24,10 @@ struct Subscriber {
 }
 
 impl Channels {
-    /// Sends a message to those who have subscribed to a channel. Returns how many they are: also those that are cut off, until
+    /// Sends a message of this kind to those who have subscribed to a channel. Returns how many they are: also those that are cut off, until
     /// their connections have ended for the server.
-    pub(super) fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
-        let message = Reply::Push(vec![Reply::text("message"), Reply::text(channel), Reply::text(message)]);
+    pub(super) fn publish(&mut self, kind: &str, channel: &[u8], message: &[u8]) -> usize {
+        let message = Reply::Push(vec![Reply::text(kind), Reply::text(channel), Reply::text(message)]);
         let listening = self.0.iter_mut().filter(|subscriber| subscriber.channels.contains(channel));
         let sent = listening.map(|subscriber| {
             subscriber.messages.push(message.clone());
@@ -49,6 +49,16 @@ impl Channels {
             }
         }
         own
+    }
+
+    /// Ends all subscriptions, which are to channels of a slot that is elsewhere now, and says so.
+    pub(super) fn end_sharded(&mut self) {
+        for subscriber in self.0.iter_mut().filter(|subscriber| !subscriber.channels.is_empty()) {
+            let ended = std::mem::take(&mut subscriber.channels);
+            let said = ended.iter().map(|channel| confirmation("sunsubscribe", Reply::text(channel), 0));
+            subscriber.messages.extend(said);
+            subscriber.called.notify_one();
+        }
     }
 
     /// Lets a session be told when all keys are deleted.
@@ -108,19 +118,19 @@ impl State {
         let channels = &mut self.database.channels;
         let only_listens = session.protocol == 2 && channels.count(session.id) > 0;
         match (name, arguments) {
-            ("SUBSCRIBE", wanted @ [_, ..]) => {
+            ("SUBSCRIBE" | "SSUBSCRIBE", wanted @ [_, ..]) => {
                 let replies = wanted.iter().map(|channel| {
                     channels.subscribe(session, channel);
-                    confirmation("subscribe", Reply::text(channel), channels.count(session.id))
+                    confirmation(&name.to_lowercase(), Reply::text(channel), channels.count(session.id))
                 });
                 Some(Reply::Several(replies.collect()))
             }
-            ("UNSUBSCRIBE", named) => {
+            ("UNSUBSCRIBE" | "SUNSUBSCRIBE", named) => {
                 let subscribed = channels.of(session.id).map(|subscriber| subscriber.channels.clone());
                 let all: Vec<_> = subscribed.into_iter().flatten().collect();
                 let replies = if named.is_empty() { &all } else { named }.iter().map(|channel| {
                     channels.unsubscribe(session.id, channel);
-                    confirmation("unsubscribe", Reply::text(channel), channels.count(session.id))
+                    confirmation(&name.to_lowercase(), Reply::text(channel), channels.count(session.id))
                 });
                 let replies: Vec<_> = replies.collect();
                 let nothing = || vec![confirmation("unsubscribe", Reply::Nil, 0)];
@@ -130,7 +140,7 @@ impl State {
                 let text = arguments.first().map(Vec::as_slice).unwrap_or_default();
                 Some(Reply::List(vec![Reply::text("pong"), Reply::text(text)]))
             }
-            ("SUBSCRIBE" | "PING", _) => None,
+            ("SUBSCRIBE" | "SSUBSCRIBE" | "PING", _) => None,
             _ if only_listens => Some(Reply::error(format!(
                 "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this \
                  context",

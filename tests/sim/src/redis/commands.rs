@@ -9,6 +9,7 @@ use super::database::{Database, NOT_AN_INTEGER, flag, integer, time, upper};
 use super::flaw::Flaw;
 use super::resp::Reply;
 use super::scripts::Script;
+use super::slots::Slots;
 
 /// What a server knows, and what it is.
 pub(super) struct State {
@@ -20,6 +21,8 @@ pub(super) struct State {
     /// Every write is on disk before it is acknowledged.
     pub(super) durable: bool,
     pub(super) scripts: Scripts,
+    /// What it knows of its cluster, if it is in one.
+    pub(super) slots: Option<Slots>,
     pub(super) flaw: Option<Flaw>,
     /// The patterns of the flaw that scripts had so far.
     pub(super) flaws: BTreeSet<&'static str>,
@@ -44,6 +47,9 @@ impl State {
     pub(super) fn execute(&mut self, session: &mut Session, words: &[Vec<u8>], now: Duration) -> Reply {
         let Some((name, arguments)) = words.split_first() else { return Reply::error("ERR empty command") };
         let name = upper(name);
+        if let Some(reply) = self.on_slots(&name, arguments, self.clock.millis(now)) {
+            return reply;
+        }
         if let Some(reply) = self.on_channels(session, &name, arguments) {
             return reply;
         }
@@ -123,8 +129,11 @@ impl State {
         format!(
             "# Server\r\nredis_version:{VERSION}\r\nrun_id:{}\r\n\r\n\
              # Memory\r\nmaxmemory_policy:noeviction\r\n\r\n# Persistence\r\naof_enabled:{aof}\r\n\r\n\
-             # Replication\r\nrole:master\r\nmaster_replid:{}\r\nmaster_replid2:{:040}\r\n",
-            self.run_id, self.replid, 0
+             # Replication\r\nrole:{}\r\nmaster_replid:{}\r\nmaster_replid2:{:040}\r\n",
+            self.run_id,
+            Slots::role(self.slots.as_ref()),
+            self.replid,
+            0
         )
     }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::channels::Channels;
-use super::declarations::Declarations;
+use super::declarations::{Declarations, keys_of};
 use super::resp::Reply;
 use super::store::{Store, WrongType};
 
@@ -14,6 +14,8 @@ pub(super) struct Database {
     pub(super) declarations: Declarations,
     /// Nobody may `PUBLISH`.
     pub(super) mute: bool,
+    /// The keys are on their way to another server of a cluster: what is not here may be there.
+    pub(super) is_leaving: bool,
     /// How many wake-ups somebody listened to, and how many nobody.
     pub(super) done: Tally,
 }
@@ -99,6 +101,10 @@ impl Database {
         if let Some(refusal) = self.declarations.refuse(&name, arguments) {
             return refusal;
         }
+        if self.is_leaving && keys_of(&name, arguments).iter().any(|key| !self.store.exists(key, now / 1000)) {
+            *self.done.entry("key that is not local").or_default() += 1;
+            return Reply::error("ERR Script attempted to access a non local key in a cluster node");
+        }
         match self.on_keys(&name, arguments, now / 1000) {
             Ok(Some(reply)) => reply,
             Ok(None) if KNOWN.contains(&name.as_str()) => {
@@ -144,17 +150,18 @@ impl Database {
                 Reply::Map(pairs.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
             }
             ("HDEL", [key, fields @ ..]) if !fields.is_empty() => Reply::length(store.delete_fields(key, fields, now)?),
-            ("PUBLISH", [channel, message]) => self.publish(channel, message),
+            ("PUBLISH", [channel, message]) => self.publish("message", channel, message),
+            ("SPUBLISH", [channel, message]) => self.publish("smessage", channel, message),
             _ => return self.on_sorted_sets(name, arguments, now),
         }))
     }
 
-    fn publish(&mut self, channel: &[u8], message: &[u8]) -> Reply {
+    fn publish(&mut self, kind: &str, channel: &[u8], message: &[u8]) -> Reply {
         if self.mute {
             *self.done.entry("wake-up denied").or_default() += 1;
             return Reply::error("NOPERM this user has no permissions to run the 'publish' command");
         }
-        let listening = self.channels.publish(channel, message);
+        let listening = self.channels.publish(kind, channel, message);
         let what = if listening > 0 { "wake-up sent" } else { "wake-up to nobody" };
         *self.done.entry(what).or_default() += 1;
         Reply::length(listening)

@@ -25,12 +25,7 @@ impl Declarations {
         if !self.insists {
             return None;
         }
-        let keys = match name {
-            "TIME" | "PUBLISH" => &[],
-            "MGET" | "DEL" | "EXISTS" => arguments,
-            _ => &arguments[..arguments.len().min(1)],
-        };
-        let undeclared = keys.iter().find(|key| !self.declared.contains(*key))?;
+        let undeclared = keys_of(name, arguments).iter().find(|key| !self.declared.contains(*key))?;
         let undeclared = String::from_utf8_lossy(undeclared).into_owned();
         let reply = Reply::error(format!("ERR script tried accessing undeclared key, key: {undeclared}"));
         // Without a key, it only asks whether it may.
@@ -38,5 +33,14 @@ impl Declarations {
             self.refused.insert(undeclared);
         }
         Some(reply)
+    }
+}
+
+/// The keys of a command of a script. The name is in capitals.
+pub(super) fn keys_of<'a>(name: &str, arguments: &'a [Vec<u8>]) -> &'a [Vec<u8>] {
+    match name {
+        "TIME" | "PUBLISH" | "SPUBLISH" => &[],
+        "MGET" | "DEL" | "EXISTS" => arguments,
+        _ => &arguments[..arguments.len().min(1)],
     }
 }

@@ -20,13 +20,15 @@ pub enum Flaw {
     ForgetsFences,
     /// The first reader that leaves deletes the marker under all others.
     ForgetsOtherReaders,
+    /// While its slot is being moved, a server of a cluster answers by the keys that are still there, as if there had been no others.
+    ServesWhatIsLeft,
     /// A free key is reserved for a waiter for seconds, even if that one is dead or frozen.
     ReservesForSeconds,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ReleasesForAnyone,
         Self::VotesInAnyEpoch,
         Self::EndsQuarantinesAtOnce,
@@ -36,6 +38,7 @@ impl Flaw {
         Self::RepeatsFences,
         Self::ForgetsFences,
         Self::ForgetsOtherReaders,
+        Self::ServesWhatIsLeft,
         Self::ReservesForSeconds,
     ];
 
@@ -56,6 +59,8 @@ impl Flaw {
             Self::RepeatsFences => &[NONE_ALONE, ("if token - fence < tokens then", "token, last = 1, '1' if false then")],
             Self::ForgetsFences => &[NONE_ALONE, ("record[2 + acquire] or '0'", "holder and record[2 + acquire] or '0'")],
             Self::ForgetsOtherReaders => &[("if left < 0 then", "if true then")],
+            // That is no matter of scripts.
+            Self::ServesWhatIsLeft => &[],
             Self::ReservesForSeconds => {
                 &[NONE_ALONE, (" - call('PTTL', key(lock_key, 'reserved'))", " * 0")]
             }

@@ -4,7 +4,7 @@
 //! From the bottom up: `clock` (the server's wall clock), `double` (numbers with a fraction), `store` (keys that expire),
 //! `database` (the commands on keys, for connections and scripts), `declarations` (which keys scripts may use),
 //! `sorted_sets` (those on sorted sets), `scripts` (Lua),
-//! `commands` (all other commands of a connection), `channels` (publish and subscribe), `resp` (the protocol), `server` (the
+//! `commands` (all other commands of a connection), `slots` (a server of a cluster), `channels` (publish and subscribe), `resp` (the protocol), `server` (the
 //! server and its connections), `faults` (what a test can do to it), `flaw` (scripts that are wrong on purpose).
 
 mod channels;
@@ -18,6 +18,7 @@ mod flaw;
 mod resp;
 mod scripts;
 mod server;
+mod slots;
 mod sorted_sets;
 mod store;
 

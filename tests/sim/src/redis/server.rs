@@ -55,6 +55,7 @@ impl FakeRedis {
             replid,
             durable,
             scripts: Scripts::new(),
+            slots: None,
             flaw,
             flaws: BTreeSet::new(),
         };

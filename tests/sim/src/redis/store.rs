@@ -140,6 +140,15 @@ impl Store {
         self.entry(key, now)?.expires
     }
 
+    /// Moves one of the keys to another server, as it is. Returns whether there was one.
+    pub(super) fn move_to(&mut self, other: &mut Self, which: usize) -> bool {
+        let key = self.keys.keys().nth(which % self.keys.len().max(1)).cloned();
+        let moved = key.and_then(|key| self.keys.remove_entry(&key));
+        let was_one = moved.is_some();
+        other.keys.extend(moved);
+        was_one
+    }
+
     pub(super) fn clear(&mut self) {
         self.keys.clear();
     }

@@ -233,8 +233,9 @@ fn a_script_that_declares_too_few_keys_is_caught() {
 
 #[test]
 fn a_flawed_server_is_told_from_the_real_one() {
-    // What shows only when reservations pass, sequences of commands do not show.
-    for flaw in Flaw::ALL.into_iter().filter(|flaw| *flaw != Flaw::ReservesForSeconds) {
+    // Sequences of commands do not show what shows only when reservations pass, or slots move.
+    let others = [Flaw::ReservesForSeconds, Flaw::ServesWhatIsLeft];
+    for flaw in Flaw::ALL.into_iter().filter(|flaw| !others.contains(flaw)) {
         // The first difference ends it. On a busy machine most sequences are cut short, so it may take many.
         assert!(compare_sequences(2_000, Some(flaw)).is_err(), "{flaw:?} makes no difference");
     }
