@@ -3,8 +3,10 @@ mod disk;
 mod sentinel;
 mod slots;
 mod standby;
+mod valkey;
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -20,6 +22,7 @@ pub use self::clock::Clock;
 pub use self::disk::Backup;
 pub use self::sentinel::Sentinel;
 pub use self::slots::SlotCluster;
+pub use self::valkey::Valkey;
 use crate::statistics::executed;
 use crate::wait::eventually_async;
 
@@ -29,8 +32,12 @@ pub async fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().await
 }
 
+/// The server that tests use unless they say another one.
+const PROGRAM: &str = "redis-server";
+
 /// A real `redis-server` process on a loopback port, with its own directory. It is killed and reaped when this is dropped.
 pub struct RedisServer {
+    program: PathBuf,
     port: u16,
     arguments: Vec<String>,
     directory: TempDir,
@@ -53,7 +60,16 @@ impl RedisServer {
     }
 
     /// Starts a server with additional arguments, and a clock of its own if there is one.
-    pub async fn launch(arguments: &[&str], mut clock: Option<Clock>) -> Self {
+    pub async fn launch(arguments: &[&str], clock: Option<Clock>) -> Self {
+        Self::launch_program(Path::new(PROGRAM), arguments, clock).await
+    }
+
+    /// Starts a server of another program.
+    pub async fn start_program(program: &Path, arguments: &[&str]) -> Self {
+        Self::launch_program(program, arguments, None).await
+    }
+
+    async fn launch_program(program: &Path, arguments: &[&str], mut clock: Option<Clock>) -> Self {
         crate::events::keep_two_subscribers();
         let mut directory = TempDir::new().unwrap();
         let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
@@ -63,9 +79,9 @@ impl RedisServer {
         let login = password.map(|password| format!(":{password}@")).unwrap_or_default();
         for _ in 0..50 {
             let port = free_port();
-            let child = spawn(port, &directory, &all, clock.as_ref());
-            let (arguments, login) = (all.clone(), login.clone());
-            let mut server = Self { port, arguments, directory, child, clock, login };
+            let child = spawn(program, port, &directory, &all, clock.as_ref());
+            let (program, arguments, login) = (program.to_owned(), all.clone(), login.clone());
+            let mut server = Self { program, port, arguments, directory, child, clock, login };
             if server.comes_up().await {
                 return server;
             }
@@ -170,7 +186,7 @@ impl RedisServer {
     async fn restart(&mut self) {
         self.kill();
         for _ in 0..100 {
-            self.child = spawn(self.port, &self.directory, &self.arguments, self.clock.as_ref());
+            self.child = spawn(&self.program, self.port, &self.directory, &self.arguments, self.clock.as_ref());
             if self.comes_up().await {
                 return;
             }
@@ -207,12 +223,12 @@ impl Drop for RedisServer {
     }
 }
 
-fn spawn(port: u16, directory: &TempDir, arguments: &[String], clock: Option<&Clock>) -> Child {
-    let mut command = Command::new("redis-server");
+fn spawn(program: &Path, port: u16, directory: &TempDir, arguments: &[String], clock: Option<&Clock>) -> Child {
+    let mut command = Command::new(program);
     command.arg("--port").arg(port.to_string()).arg("--dir").arg(directory.path()).args(arguments);
     command.envs(clock.into_iter().flat_map(Clock::environment));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().expect("redis-server is installed")
+    command.spawn().expect("the server is installed")
 }
 
 /// A port that is free now, outside the range from which the kernel takes ports for outgoing connections.

@@ -38,4 +38,5 @@ mod test_votes;
 mod tls;
 mod two_addresses;
 mod uncallable_processes;
+mod valkey;
 mod waiter;

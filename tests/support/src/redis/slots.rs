@@ -1,17 +1,18 @@
 //! Real Redis Clusters.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use redis::FromRedisValue;
 
-use super::{RedisServer, free_port};
+use super::{PROGRAM, RedisServer, free_port};
 use crate::authority::Authority;
 use crate::wait::eventually_async;
 
 /// How many slots there are.
 const SLOTS: usize = 1 << 14;
-/// The node timeout is long enough for a busy machine not to take a server for dead.
+/// The node timeout is in milliseconds what [`SlotCluster::NODE_TIMEOUT`] is.
 const ARGUMENTS: [&str; 6] =
     ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--repl-diskless-sync-delay", "0"];
 
@@ -24,9 +25,23 @@ pub struct SlotCluster {
 }
 
 impl SlotCluster {
+    /// For how long a server has to be silent to be taken for dead: long enough for a busy machine.
+    pub const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+
     /// Starts a cluster of this many primaries, each with this many replicas, and waits until all agree on it.
     pub async fn start(primaries: usize, replicas: usize) -> Self {
-        let servers = (0..primaries * (1 + replicas)).map(|_| RedisServer::start_with(&ARGUMENTS));
+        Self::start_with(primaries, replicas, &[]).await
+    }
+
+    /// Starts a cluster of servers with additional arguments.
+    pub async fn start_with(primaries: usize, replicas: usize, arguments: &[&str]) -> Self {
+        Self::start_program(Path::new(PROGRAM), primaries, replicas, arguments).await
+    }
+
+    /// Starts a cluster of servers of another program.
+    pub async fn start_program(program: &Path, primaries: usize, replicas: usize, arguments: &[&str]) -> Self {
+        let arguments = [&ARGUMENTS, arguments].concat();
+        let servers = (0..primaries * (1 + replicas)).map(|_| RedisServer::start_program(program, &arguments));
         let cluster = Self { servers: join_all(servers).await, primaries };
         cluster.put_together(&cluster.servers[0].port().to_string()).await;
         for (place, replica) in cluster.servers.iter().enumerate().skip(primaries) {
@@ -149,6 +164,14 @@ impl SlotCluster {
         // The new owner first, so that there is no time without one.
         target.query::<String>(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")).await;
         source.query::<String>(&format!("CLUSTER SETSLOT {slot} NODE {to_id}")).await;
+    }
+
+    /// Moves a slot to another primary with all its keys at once (`CLUSTER MIGRATESLOTS`, Valkey 9). Returns when it has it.
+    pub async fn move_slot_at_once(&self, slot: u16, from: usize, to: usize) {
+        let to_id = self.id(to).await;
+        let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}");
+        assert_eq!(self.servers[from].query::<String>(&command).await, "OK");
+        eventually_async("the slot has moved", async || self.owner(slot).await == Some(to)).await;
     }
 
     /// Has a replica take the place of its primary, which agrees. Returns when it has.
