@@ -38,6 +38,14 @@ pub(super) enum Kind {
     FlushScripts,
     /// `CLIENT PAUSE`.
     PauseClients,
+    /// `SIGKILL` of a primary of a cluster, until its replica has taken its place; later a restart without data.
+    LosePrimary,
+    /// `SIGSTOP` of a primary of a cluster, often until its replica has taken its place; later `SIGCONT`.
+    StopPrimary,
+    /// `CLUSTER FAILOVER`.
+    FailOver,
+    /// A slot with locks is moved to another primary of its cluster, key by key.
+    MoveSlot,
     /// `pg_ctl stop -m immediate`; later a restart with what it recovers.
     CrashServer,
     /// `pg_ctl stop -m fast`; later a restart with its data.
@@ -103,6 +111,10 @@ impl Kind {
             Self::ReplicateCopy => "replicate_copy",
             Self::FlushScripts => "flush_scripts",
             Self::PauseClients => "pause_clients",
+            Self::LosePrimary => "lose_primary",
+            Self::StopPrimary => "stop_primary",
+            Self::FailOver => "fail_over",
+            Self::MoveSlot => "move_slot",
             Self::CrashServer => "crash_server",
             Self::ShutDownServer => "shut_down_server",
             Self::EndSessions => "end_sessions",
@@ -140,15 +152,28 @@ impl Kind {
                 | Self::ReloadServer
                 | Self::FlushServer
                 | Self::ReplicateCopy
+                | Self::LosePrimary
+                | Self::StopPrimary
+                | Self::FailOver
+                | Self::MoveSlot
                 | Self::CrashServer
                 | Self::RecreateTable
                 | Self::TruncateTable
         )
     }
 
-    /// Whether the server goes on in the same process, and over the same connections, without what it had.
+    /// Whether the server goes on in the same process, and over the same connections, without what it had. So may a cluster.
     pub(super) fn may_go_unnoticed(self) -> bool {
-        matches!(self, Self::FlushServer | Self::ReplicateCopy | Self::RecreateTable | Self::TruncateTable)
+        matches!(
+            self,
+            Self::FlushServer
+                | Self::ReplicateCopy
+                | Self::StopPrimary
+                | Self::FailOver
+                | Self::MoveSlot
+                | Self::RecreateTable
+                | Self::TruncateTable
+        )
     }
 
     /// The mode of the link under this fault, if it is a fault of a link.
@@ -175,6 +200,8 @@ impl Fault {
             | Kind::FlushServer
             | Kind::FlushScripts
             | Kind::ReplicateCopy
+            | Kind::FailOver
+            | Kind::MoveSlot
             | Kind::Checkpoint
             | Kind::RecreateTable
             | Kind::TruncateTable
@@ -184,6 +211,9 @@ impl Fault {
             // Often longer than the time to live of a lock.
             Kind::StopService => (300, 2_500),
             Kind::KillService => (50, 800),
+            // Its replica takes its place after some three seconds.
+            Kind::LosePrimary => (4_500, 5_500),
+            Kind::StopPrimary => (1_000, 5_000),
             _ => (100, 2_000),
         };
         let duration = Duration::from_millis(from + dice.roll(to - from));

@@ -23,8 +23,8 @@ pub(super) enum Part {
     Other(Vec<u8>),
 }
 
-/// How a message on a channel begins.
-const MESSAGE: &[u8] = b">3\r\n$7\r\nmessage\r\n";
+/// How a message on a channel begins, and one on a channel of a cluster.
+const MESSAGES: [&[u8]; 2] = [b">3\r\n$7\r\nmessage\r\n", b">3\r\n$8\r\nsmessage\r\n"];
 
 impl Frames {
     /// Takes what arrived. A wake-up that is not complete comes with the rest of it.
@@ -40,7 +40,7 @@ impl Frames {
                 None => other.push(*byte),
             }
             let Some(message) = self.message.take_if(|_| self.values == 0) else { continue };
-            if message.starts_with(MESSAGE) {
+            if MESSAGES.iter().any(|beginning| message.starts_with(beginning)) {
                 parts.extend((!other.is_empty()).then(|| Part::Other(std::mem::take(&mut other))));
                 parts.push(Part::Wakeup(message));
             } else {
@@ -80,7 +80,12 @@ mod tests {
 
     #[test]
     fn wakeups_are_told_apart_however_they_arrive() {
-        let wakeup = ">3\r\n$7\r\nmessage\r\n$4\r\nlock\r\n$8\r\n0 lock:a\r\n";
+        for name in ["$7\r\nmessage", "$8\r\nsmessage"] {
+            tell_apart(&format!(">3\r\n{name}\r\n$4\r\nlock\r\n$8\r\n0 lock:a\r\n"));
+        }
+    }
+
+    fn tell_apart(wakeup: &str) {
         let others = [
             "+OK\r\n",
             ">3\r\n$9\r\nsubscribe\r\n$4\r\nlock\r\n:1\r\n",

@@ -11,6 +11,7 @@
 //! | `history` | what each process saw, as JSON lines, with the clock that all processes share ([`lock_history::Moment`]) |
 //! | `store` | the kinds of servers in which locks are kept, and the faults of each |
 //! | `frames` | the wake-ups in what a Redis server sends over its one connection |
+//! | `signposts` | what the servers of a cluster say of each other, turned to the links |
 //! | `masters` | how a service reaches the masters |
 //! | `world`, `process`, `link`, `wakeups` | the servers, services and links, into which faults are injected |
 //! | `fault`, `budget`, `nemesis` | the faults, and which of them may be active at a time |
@@ -64,6 +65,7 @@ mod run;
 mod safety;
 mod service;
 mod sets;
+mod signposts;
 mod store;
 mod succession;
 mod waits;

@@ -1,4 +1,5 @@
-//! The network between one service and one server: a TCP proxy into which faults can be injected.
+//! The network between one service and one server: TCP proxies into which faults can be injected, one for each place in which the server
+//! is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +9,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::frames::{Frames, Part};
+use super::signposts::Signposts;
 use super::store::Store;
 use super::wakeups::{Counters, Tap, Traffic};
 
-/// A proxy from a port of its own to a server.
+/// Proxies from ports of their own to a server.
 pub(super) struct Link {
     store: Store,
-    port: u16,
+    ports: Vec<u16>,
     modes: watch::Sender<Modes>,
-    accepting: JoinHandle<()>,
+    /// Ends with the link.
+    _accepting: JoinSet<()>,
 }
 
 /// The modes of a link.
@@ -73,19 +76,29 @@ pub(super) enum Direction {
 }
 
 impl Link {
-    /// Opens a link to the address of a server, and counts wake-ups on it.
-    pub(super) async fn open(store: Store, server: String, counters: Arc<Counters>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+    /// Opens a link to the addresses of a server, and counts wake-ups on it.
+    pub(super) async fn open(store: Store, server: Vec<String>, counters: Arc<Counters>) -> Self {
+        let (mut listeners, mut ports) = (Vec::new(), Vec::new());
+        for _ in &server {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            ports.push(listener.local_addr().unwrap().port());
+            listeners.push(listener);
+        }
+        let signposts = Signposts::new(&server, &ports);
         let modes = watch::Sender::new(Modes::default());
-        let seen = modes.subscribe();
-        let relay = move |client| relay(client, server.clone(), seen.clone(), Tap::new(store, &counters));
-        let accepting = tokio::spawn(accept(listener, relay));
-        Self { store, port, modes, accepting }
+        let mut accepting = JoinSet::new();
+        for (server, listener) in server.into_iter().zip(listeners) {
+            let (seen, counters, signposts) = (modes.subscribe(), Arc::clone(&counters), signposts.clone());
+            let relay = move |client| {
+                relay(client, server.clone(), seen.clone(), Tap::new(store, &counters), signposts.clone())
+            };
+            accepting.spawn(accept(listener, relay));
+        }
+        Self { store, ports, modes, _accepting: accepting }
     }
 
     pub(super) fn url(&self, service: usize) -> String {
-        self.store.url(self.port, service)
+        self.store.url(&self.ports, service)
     }
 
     pub(super) fn set(&self, mode: Mode) {
@@ -101,23 +114,18 @@ impl Link {
     }
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, tap: Tap) {
+async fn relay(client: TcpStream, server: String, modes: watch::Receiver<Modes>, tap: Tap, signposts: Signposts) {
     if modes.borrow().all == Mode::Cut {
         return;
     }
     let Ok(server) = TcpStream::connect(server).await else { return };
     _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((requests, to_client), (replies, to_server)) = (client.into_split(), server.into_split());
+    let none = Signposts::default();
     // Each ends independently, so that requests that were held back arrive although nobody waits for the reply.
     tokio::join!(
-        pump(requests, to_server, Direction::ToServer, modes.clone(), &tap),
-        pump(replies, to_client, Direction::ToService, modes, &tap),
+        pump(requests, to_server, Direction::ToServer, modes.clone(), &tap, &none),
+        pump(replies, to_client, Direction::ToService, modes, &tap, &signposts),
     );
 }
 
@@ -127,6 +135,7 @@ async fn pump(
     direction: Direction,
     mut modes: watch::Receiver<Modes>,
     tap: &Tap,
+    signposts: &Signposts,
 ) {
     let mut cut = modes.clone();
     let pumping = async {
@@ -145,6 +154,7 @@ async fn pump(
                 read = from.read(&mut buffer) => read,
             };
             let Ok(count @ 1..) = read else { break };
+            signposts.turn(&mut buffer[..count]);
             let mut sent = &buffer[..count];
             if direction == Direction::ToServer {
                 tap.observe_request(sent);
@@ -197,14 +207,12 @@ fn pass(parts: Vec<Part>, mode: Mode, held: &mut Vec<u8>, tap: &Tap) -> Vec<u8> 
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::JoinSet;
-
     use super::*;
 
     /// An echo server, and a connection to it through a link.
     async fn echo() -> (Link, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let link = Link::open(Store::Postgres, listener.local_addr().unwrap().to_string(), Arc::default()).await;
+        let link = Link::open(Store::Postgres, vec![listener.local_addr().unwrap().to_string()], Arc::default()).await;
         tokio::spawn(async move {
             let mut streams = JoinSet::new();
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -214,7 +222,7 @@ mod tests {
                 });
             }
         });
-        let client = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
+        let client = TcpStream::connect(("127.0.0.1", link.ports[0])).await.unwrap();
         (link, client)
     }
 
@@ -262,7 +270,7 @@ mod tests {
         for mode in [Mode::Cut, Mode::Lose(Direction::ToService), Mode::HoldBack(Direction::ToServer)] {
             for (traffic, command) in kinds {
                 let (link, mut hit) = echo().await;
-                let mut other = TcpStream::connect(("127.0.0.1", link.port)).await.unwrap();
+                let mut other = TcpStream::connect(("127.0.0.1", link.ports[0])).await.unwrap();
                 assert_eq!(echoed(&mut hit, command).await.unwrap(), command.len());
                 link.set_only(traffic, mode);
                 assert!(!matches!(echoed(&mut hit, command).await, Ok(1..)), "{mode:?}");

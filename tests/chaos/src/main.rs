@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
-    /// The servers: five of Redis, three of PostgreSQL, or an ensemble of three of ZooKeeper. Those of PostgreSQL write to files, so that a disk that others keep busy slows
+    /// The servers: five of Redis, three Redis Clusters, three of PostgreSQL, or an ensemble of three of ZooKeeper. Those of PostgreSQL write to files, so that a disk that others keep busy slows
     /// them down beyond what the checks allow: set TMPDIR to a directory in memory then, such as /dev/shm.
     ///
     /// In ZooKeeper a lock ends with the session of its process, in 1.9 s here, one connection carries everything, and

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, RecordWrite};
 use lock_core::{LockManager, LockManagerBuilder, LockNode, NodeError, RedisNode};
 
-use super::store::{Store, zookeeper};
+use super::store::{Store, cluster, zookeeper};
 use super::{MAX_TTL, PREFIX};
 
 /// A builder of managers over these masters. Without quarantines, these are Redis servers.
@@ -16,6 +16,7 @@ pub(super) fn builder(store: Store, masters: &[String], no_quarantine: bool) -> 
     match store {
         _ if no_quarantine => builder.nodes(masters.iter().map(|url| NoQuarantine(RedisNode::from_url(url).unwrap()))),
         Store::Redis => builder.redis(masters),
+        Store::Cluster => cluster::named_in(builder, masters),
         Store::Postgres => builder.postgres(masters),
         Store::Zookeeper => builder.nodes([zookeeper::node(masters)]),
     }

@@ -149,7 +149,9 @@ impl<'a, 'b> Nemesis<'a, 'b> {
         let servers = self.world.servers.len();
         // A client that cannot reach some servers of an ensemble goes to the others.
         let is_ensemble = self.world.plan.nodes() < servers;
+        let may_stop = self.world.plan.store.keeps_data_while_stopped();
         let (stop, first) = (self.dice.roll(2) == 0 || is_ensemble, self.dice.index(servers));
+        let stop = stop && may_stop;
         for fault in majority_unavailable(servers, stop, first, OUTAGE) {
             self.begin(fault).await;
         }

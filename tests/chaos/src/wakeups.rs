@@ -122,7 +122,7 @@ impl Tap {
 
     /// Whether wake-ups may come between the replies to requests.
     pub(super) fn may_carry_messages(&self) -> bool {
-        self.store == Store::Redis
+        self.store.calls_between_replies()
     }
 
     /// Observes a wake-up on a connection that carries requests, too.
@@ -142,11 +142,11 @@ impl Tap {
 }
 
 /// For how many waiters the key is reserved before the one that is woken by this line: `<number> <lock key>`, the payload of a
-/// message. Of a slot, the free ones follow the number. No other line is like that.
+/// message. Of a slot, the free ones follow the number. In a cluster, the prefix is a hash tag. No other line is like that.
 fn reservations_before(line: &[u8]) -> Option<u32> {
     let (numbers, lock_key) = std::str::from_utf8(line).ok()?.split_once(' ')?;
     let before = numbers.split(',').next()?;
-    lock_key.starts_with(PREFIX).then(|| before.parse().ok())?
+    lock_key.trim_start_matches('{').starts_with(PREFIX).then(|| before.parse().ok())?
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {

@@ -53,7 +53,7 @@ impl<'a> World<'a> {
         let servers = plan.store.start(plan.servers(), SERVICES + CROWD).await;
         let (mut services, wakeups) = (Vec::new(), Arc::default());
         for _ in 0..SERVICES + CROWD {
-            let open = |server: &Server| Link::open(plan.store, server.address(), Arc::clone(&wakeups));
+            let open = |server: &Server| Link::open(plan.store, server.addresses(), Arc::clone(&wakeups));
             let links = join_all(servers.iter().map(open)).await;
             services.push(Service { links, process: None, starts: 0 });
         }

@@ -36,7 +36,11 @@ async fn run_alone(plan: &Plan) -> Report {
 
 /// Runs chaos on another store for `seconds`, and wants no violation.
 async fn no_guarantee_is_broken_on(store: Store, alone: bool, seconds: u64) -> Report {
-    let (plan, directory) = plan(1, seconds, None);
+    no_guarantee_is_broken_by(1, store, alone, seconds).await
+}
+
+async fn no_guarantee_is_broken_by(seed: u64, store: Store, alone: bool, seconds: u64) -> Report {
+    let (plan, directory) = plan(seed, seconds, None);
     let plan = Plan { store, alone, ..plan };
     let report = run_alone(&plan).await;
     assert!(report.violations.is_empty(), "the histories are in {}\n{report}", directory.keep().display());
@@ -93,6 +97,32 @@ async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_postgresql() {
 #[ignore = "long: bash tests/run.sh --long"]
 async fn no_guarantee_is_broken_while_faults_hit_postgresql_alone() {
     let report = no_guarantee_is_broken_on(Store::Postgres, true, 60).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+// promise: replicas, quarantine
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_guarantee_is_broken_while_faults_hit_clusters() {
+    // It is too short for every kind of fault. This seed begins with some that only clusters have.
+    let report = no_guarantee_is_broken_by(3, Store::Cluster, false, 3).await;
+    let of_clusters = ["fail_over", "move_slot", "lose_primary", "stop_primary"];
+    assert!(of_clusters.iter().any(|fault| report.faults.contains_key(*fault)), "{report}");
+    assert!(report.grants > 0, "{report}");
+}
+
+// promise: replicas, quarantine
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_faults_hit_a_minority_of_clusters() {
+    let report = no_guarantee_is_broken_on(Store::Cluster, false, 60).await;
+    assert!(report.is_clean(), "{report}");
+}
+
+// promise: replicas
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "long: bash tests/run.sh --long"]
+async fn no_guarantee_is_broken_while_faults_hit_a_cluster_alone() {
+    let report = no_guarantee_is_broken_on(Store::Cluster, true, 60).await;
     assert!(report.is_clean(), "{report}");
 }
 

@@ -7,7 +7,6 @@ use super::super::budget::minority;
 use super::super::fault::{Fault, Kind};
 use super::super::history::Standing;
 use super::super::nemesis::Nemesis;
-use super::super::store::Store;
 use super::{CROWD, CROWD_PHASE, MEMBERS};
 use lock_history::Moment;
 
@@ -130,7 +129,7 @@ impl Nemesis<'_, '_> {
             Trouble::MasterLost => vec![fault(Kind::KillServer, Some(first), None)],
             _ if service.is_none() => Vec::new(),
             Trouble::WakeupsCut if self.world.plan.store.signs().is_empty() => Vec::new(),
-            Trouble::WakeupsCut if self.world.plan.store == Store::Redis => links(Kind::CutRequests),
+            Trouble::WakeupsCut if self.world.plan.store.calls_between_replies() => links(Kind::CutRequests),
             Trouble::WakeupsCut => vec![fault(Kind::CutWakeups, None, service)],
             Trouble::RequestsCut => links(Kind::CutRequests),
             Trouble::LinksCut => links(Kind::CutLink),

@@ -1,5 +1,6 @@
 //! The stores: the kinds of servers in which locks are kept. What a run needs of each is in a file of its own.
 
+pub(super) mod cluster;
 pub(super) mod postgres;
 mod redis;
 pub(super) mod zookeeper;
@@ -10,6 +11,7 @@ use clap::ValueEnum;
 use futures_util::future::join_all;
 use lock_support::{PostgresServer, RedisServer, ZooKeeperServer};
 
+use self::cluster::Cluster;
 use super::fault::Kind;
 use super::wakeups::Traffic;
 use super::{MAX_TTL, NODE_TIMEOUT};
@@ -19,6 +21,8 @@ use super::{MAX_TTL, NODE_TIMEOUT};
 pub enum Store {
     /// redis-servers.
     Redis,
+    /// Redis Clusters: three primaries, with a replica each.
+    Cluster,
     /// PostgreSQL servers.
     Postgres,
     /// The servers of a ZooKeeper ensemble.
@@ -30,7 +34,7 @@ impl Store {
     pub(super) fn quorum(self) -> usize {
         match self {
             Self::Redis => 5,
-            Self::Postgres | Self::Zookeeper => 3,
+            Self::Cluster | Self::Postgres | Self::Zookeeper => 3,
         }
     }
 
@@ -38,8 +42,8 @@ impl Store {
     pub(super) fn node_timeout(self) -> Duration {
         match self {
             Self::Redis => NODE_TIMEOUT,
-            // The default for these locks. A server does more for a vote, on a busy machine.
-            Self::Postgres => NODE_TIMEOUT * 2,
+            // The default for PostgreSQL. A server does more for a vote there; and of clusters there are many servers, on a busy machine.
+            Self::Cluster | Self::Postgres => NODE_TIMEOUT * 2,
             Self::Zookeeper => zookeeper::NODE_TIMEOUT,
         }
     }
@@ -47,7 +51,7 @@ impl Store {
     /// How long a lock lives, at most, after its process was killed.
     pub(super) fn outlives(self) -> Duration {
         match self {
-            Self::Redis | Self::Postgres => MAX_TTL,
+            Self::Redis | Self::Cluster | Self::Postgres => MAX_TTL,
             Self::Zookeeper => zookeeper::SESSION,
         }
     }
@@ -60,7 +64,7 @@ impl Store {
     /// How much longer than elsewhere a fault has effects after it has healed.
     pub(super) fn settle(self) -> Duration {
         match self {
-            Self::Redis | Self::Postgres => Duration::ZERO,
+            Self::Redis | Self::Cluster | Self::Postgres => Duration::ZERO,
             Self::Zookeeper => zookeeper::SETTLE,
         }
     }
@@ -68,7 +72,7 @@ impl Store {
     /// What a run on such servers cannot contain.
     pub(super) fn lacks(self) -> &'static [&'static str] {
         match self {
-            Self::Redis => &redis::LACKS,
+            Self::Redis | Self::Cluster => &redis::LACKS,
             Self::Postgres => &[],
             Self::Zookeeper => &zookeeper::LACKS,
         }
@@ -79,12 +83,22 @@ impl Store {
         self != Self::Zookeeper
     }
 
+    /// Whether one connection carries requests, and wake-ups between the replies.
+    pub(super) fn calls_between_replies(self) -> bool {
+        matches!(self, Self::Redis | Self::Cluster)
+    }
+
+    /// Whether a server that was stopped goes on with what it had. The servers of a cluster may take each other for dead.
+    pub(super) fn keeps_data_while_stopped(self) -> bool {
+        self != Self::Cluster
+    }
+
     /// By how much a round of votes may be slower on a busy machine than in memory.
     pub(super) fn slack(self) -> Duration {
         match self {
             Self::Redis => Duration::ZERO,
-            // Every client has a process of its own on the server, and waits for a core.
-            Self::Postgres => Duration::from_millis(100),
+            // Every client has a process of its own on the server, and waits for a core. So do the many servers of clusters.
+            Self::Cluster | Self::Postgres => Duration::from_millis(100),
             Self::Zookeeper => zookeeper::SLACK,
         }
     }
@@ -95,6 +109,11 @@ impl Store {
                 let users = redis::users(services);
                 let arguments: Vec<&str> = users.iter().map(String::as_str).collect();
                 join_all((0..servers).map(|_| async { Server::Redis(RedisServer::start_with(&arguments).await) })).await
+            }
+            Self::Cluster => {
+                let users = redis::users(services);
+                let arguments: Vec<&str> = users.iter().map(String::as_str).collect();
+                join_all((0..servers).map(|_| async { Server::Cluster(Cluster::start(&arguments).await) })).await
             }
             Self::Postgres => {
                 let start = async || Server::Postgres(PostgresServer::start_with_clock(&postgres::ARGUMENTS).await);
@@ -108,6 +127,7 @@ impl Store {
     pub(super) fn faults(self) -> Vec<Kind> {
         match self {
             Self::Redis => [&redis::FAULTS[..], &[Kind::CutRequests], self.faults_of_wakeups()].concat(),
+            Self::Cluster => [&cluster::FAULTS[..], &[Kind::CutRequests], self.faults_of_wakeups()].concat(),
             Self::Postgres => [&postgres::FAULTS[..], &Kind::OF_ONE_TRAFFIC].concat(),
             Self::Zookeeper => zookeeper::FAULTS.to_vec(),
         }
@@ -117,29 +137,31 @@ impl Store {
     pub(super) fn faults_of_wakeups(self) -> &'static [Kind] {
         match self {
             // One connection carries everything, so that of wake-ups cannot be cut alone.
-            Self::Redis => &[Kind::HoldWakeups, Kind::LoseWakeups],
+            Self::Redis | Self::Cluster => &[Kind::HoldWakeups, Kind::LoseWakeups],
             Self::Postgres | Self::Zookeeper => &Kind::OF_WAKEUPS,
         }
     }
 
     /// Whether a user may be kept from sending wake-ups.
     pub(super) fn has_a_right_to_publish(self) -> bool {
-        self == Self::Redis
+        matches!(self, Self::Redis | Self::Cluster)
     }
 
-    /// Where a service finds a server that is behind this port of the machine.
-    pub(super) fn url(self, port: u16, service: usize) -> String {
+    /// Where a service finds a server that is behind these ports of the machine.
+    pub(super) fn url(self, ports: &[u16], service: usize) -> String {
+        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let hosts = hosts.join(",");
         match self {
-            Self::Redis => format!("redis://{}:any@127.0.0.1:{port}", redis::user(service)),
-            Self::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
-            Self::Zookeeper => format!("127.0.0.1:{port}"),
+            Self::Redis | Self::Cluster => format!("redis://{}:any@{hosts}", redis::user(service)),
+            Self::Postgres => format!("postgres://postgres@{hosts}/postgres"),
+            Self::Zookeeper => hosts,
         }
     }
 
     /// What a service sends on connections of one kind, and on no other. Nothing, if one connection carries everything.
     pub(super) fn signs(self) -> &'static [(&'static str, Traffic)] {
         match self {
-            Self::Redis => &redis::SIGNS,
+            Self::Redis | Self::Cluster => &redis::SIGNS,
             Self::Postgres => &postgres::SIGNS,
             Self::Zookeeper => &[],
         }
@@ -155,6 +177,7 @@ impl Store {
 /// One server, into which faults can be injected.
 pub(super) enum Server {
     Redis(RedisServer),
+    Cluster(Cluster),
     Postgres(PostgresServer),
     Zookeeper(ZooKeeperServer),
 }
@@ -164,7 +187,7 @@ impl Server {
     pub(super) fn redis(&self) -> Option<&RedisServer> {
         match self {
             Self::Redis(server) => Some(server),
-            Self::Postgres(_) | Self::Zookeeper(_) => None,
+            Self::Cluster(_) | Self::Postgres(_) | Self::Zookeeper(_) => None,
         }
     }
 
@@ -172,15 +195,17 @@ impl Server {
     pub(super) fn postgres(&self) -> Option<&PostgresServer> {
         match self {
             Self::Postgres(server) => Some(server),
-            Self::Redis(_) | Self::Zookeeper(_) => None,
+            Self::Redis(_) | Self::Cluster(_) | Self::Zookeeper(_) => None,
         }
     }
 
-    pub(super) fn address(&self) -> String {
+    /// Where it is: a cluster is in several places.
+    pub(super) fn addresses(&self) -> Vec<String> {
         match self {
-            Self::Redis(server) => server.address(),
-            Self::Postgres(server) => format!("127.0.0.1:{}", server.port()),
-            Self::Zookeeper(server) => server.address(),
+            Self::Redis(server) => vec![server.address()],
+            Self::Cluster(cluster) => cluster.addresses(),
+            Self::Postgres(server) => vec![format!("127.0.0.1:{}", server.port())],
+            Self::Zookeeper(server) => vec![server.address()],
         }
     }
 
@@ -188,6 +213,7 @@ impl Server {
     pub(super) async fn inject(&mut self, kind: Kind, duration: Duration) -> Result<(), String> {
         match self {
             Self::Redis(server) => redis::inject(server, kind, duration).await,
+            Self::Cluster(cluster) => cluster.inject(kind, duration).await,
             Self::Postgres(server) => postgres::inject(server, kind).await,
             Self::Zookeeper(server) => zookeeper::inject(server, kind).await,
         }
@@ -197,6 +223,7 @@ impl Server {
     pub(super) async fn heal(&mut self, kind: Kind) {
         match self {
             Self::Redis(server) => redis::heal(server, kind).await,
+            Self::Cluster(cluster) => cluster.heal(kind).await,
             Self::Postgres(server) => postgres::heal(server, kind).await,
             Self::Zookeeper(server) => zookeeper::heal(server, kind).await,
         }
@@ -206,6 +233,7 @@ impl Server {
     pub(super) async fn allow_publish(&self, service: usize, allowed: bool) -> Result<(), String> {
         match self {
             Self::Redis(server) => redis::allow_publish(server, service, allowed).await,
+            Self::Cluster(cluster) => cluster.allow_publish(service, allowed).await,
             Self::Postgres(_) | Self::Zookeeper(_) => Err("it knows no such right".to_owned()),
         }
     }
@@ -215,6 +243,7 @@ impl Server {
     pub(super) async fn votes(&self) -> bool {
         match self {
             Self::Redis(server) => redis::votes(server).await,
+            Self::Cluster(cluster) => cluster.votes().await,
             Self::Postgres(server) => postgres::votes(server).await,
             Self::Zookeeper(server) => server.mode().is_some(),
         }
@@ -224,6 +253,7 @@ impl Server {
     pub(super) async fn lock_keys(&self) -> Vec<String> {
         match self {
             Self::Redis(server) => redis::lock_keys(server).await,
+            Self::Cluster(cluster) => cluster.lock_keys().await,
             Self::Postgres(server) => postgres::lock_keys(server).await,
             Self::Zookeeper(server) => zookeeper::lock_keys(server).await,
         }

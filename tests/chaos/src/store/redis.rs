@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use ::redis::RedisResult;
 use lock_support::RedisServer;
 use tokio::time::{sleep, timeout};
 
@@ -8,7 +9,7 @@ use super::super::fault::Kind;
 use super::super::wakeups::Traffic;
 
 /// How long a server has to say whether it votes, and to carry out a command.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How old a copy of a server is when the server becomes a replica of it. The locks of that time are not in it.
 const COPY_AGE: Duration = Duration::from_millis(200);
@@ -40,10 +41,10 @@ pub(super) fn user(service: usize) -> String {
     format!("service-{service}")
 }
 
-/// Takes the right to `PUBLISH` from a service, or gives it back.
+/// Takes the right to `PUBLISH` from a service, or gives it back; and the right to do so on the channels of a cluster.
 pub(super) async fn allow_publish(server: &RedisServer, service: usize, allowed: bool) -> Result<(), String> {
     let sign = if allowed { '+' } else { '-' };
-    command(server, &format!("ACL SETUSER {} {sign}publish", user(service))).await
+    command(server, &format!("ACL SETUSER {} {sign}publish {sign}spublish", user(service))).await
 }
 
 pub(super) async fn inject(server: &mut RedisServer, kind: Kind, duration: Duration) -> Result<(), String> {
@@ -76,22 +77,26 @@ pub(super) async fn heal(server: &mut RedisServer, kind: Kind) {
 
 pub(super) async fn votes(server: &RedisServer) -> bool {
     let asked = async {
-        let record = server.try_query::<[Option<String>; 2]>(&format!("HMGET {PREFIX}{{node}} epoch run_id")).await?;
         let info = server.try_query::<String>("INFO").await?;
-        let [epoch, run_id] = record.map(Option::unwrap_or_default);
-        let (process, data) = run_id.split_once('/').unwrap_or_default();
-        let is_own =
-            info.contains(&format!("run_id:{process}\r\n")) && info.contains(&format!("master_replid:{data}\r\n"));
-        ::redis::RedisResult::Ok(!epoch.is_empty() && is_own)
+        is_own_record(server, &format!("{PREFIX}{{node}}"), &info).await
     };
     matches!(timeout(REPLY_TIMEOUT, asked).await, Ok(Ok(true)))
+}
+
+/// Whether a record is for the memory that a server has by its `INFO`, and has an epoch.
+pub(super) async fn is_own_record(server: &RedisServer, record: &str, info: &str) -> RedisResult<bool> {
+    let record = server.try_query::<[Option<String>; 2]>(&format!("HMGET {record} epoch run_id")).await?;
+    let [epoch, run_id] = record.map(Option::unwrap_or_default);
+    let (process, data) = run_id.split_once('/').unwrap_or_default();
+    let names = |field: &str, value: &str| info.contains(&format!("{field}:{value}\r\n"));
+    Ok(!epoch.is_empty() && names("run_id", process) && names("master_replid", data))
 }
 
 pub(super) async fn lock_keys(server: &RedisServer) -> Vec<String> {
     server.keys(&format!("{PREFIX}[^{{]*")).await
 }
 
-async fn command(server: &RedisServer, command: &str) -> Result<(), String> {
+pub(super) async fn command(server: &RedisServer, command: &str) -> Result<(), String> {
     match timeout(COMMAND_TIMEOUT, server.try_query::<String>(command)).await {
         Ok(Ok(_)) => Ok(()),
         reply => Err(format!("{command} got no reply: {reply:?}")),
