@@ -35,7 +35,7 @@ pub use self::polling::{Polled, poll_times};
 pub use self::postgres::{PgBouncer, PostgresServer};
 pub use self::proxy::{Proxy, accept};
 pub use self::recorder::Recorder;
-pub use self::redis::{Backup, Clock, RedisCluster, RedisServer, Sentinel, SlotCluster, Valkey, alone, free_port};
+pub use self::redis::{Backup, Bus, Clock, RedisCluster, RedisServer, Sentinel, SlotCluster, Valkey, alone, free_port};
 pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 pub use self::statistics::executed;
 pub use self::succession::{got_it_beside, joined_beside, succeed, try_succession};

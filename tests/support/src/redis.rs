@@ -1,3 +1,4 @@
+mod bus;
 mod clock;
 mod disk;
 mod sentinel;
@@ -18,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
 
+pub use self::bus::Bus;
 pub use self::clock::Clock;
 pub use self::disk::Backup;
 pub use self::sentinel::Sentinel;

@@ -21,7 +21,7 @@ const ARGUMENTS: [&str; 6] =
 pub struct SlotCluster {
     /// The primaries, and then their replicas, in the same order.
     pub servers: Vec<RedisServer>,
-    primaries: usize,
+    pub(super) primaries: usize,
 }
 
 impl SlotCluster {
@@ -40,24 +40,34 @@ impl SlotCluster {
 
     /// Starts a cluster of servers of another program.
     pub async fn start_program(program: &Path, primaries: usize, replicas: usize, arguments: &[&str]) -> Self {
-        let arguments = [&ARGUMENTS, arguments].concat();
+        let arguments = Self::arguments(arguments);
         let servers = (0..primaries * (1 + replicas)).map(|_| RedisServer::start_program(program, &arguments));
         let cluster = Self { servers: join_all(servers).await, primaries };
         cluster.put_together(&cluster.servers[0].port().to_string()).await;
-        for (place, replica) in cluster.servers.iter().enumerate().skip(primaries) {
-            let of = cluster.id(place % primaries).await;
+        cluster.add_replicas().await;
+        cluster
+    }
+
+    /// The arguments of a server of a cluster, with others that have precedence.
+    pub(super) fn arguments<'a>(others: &[&'a str]) -> Vec<&'a str> {
+        [&ARGUMENTS, others].concat()
+    }
+
+    /// Makes the servers behind the primaries their replicas.
+    pub(super) async fn add_replicas(&self) {
+        for (place, replica) in self.servers.iter().enumerate().skip(self.primaries) {
+            let of = self.id(place % self.primaries).await;
             replica.query::<String>(&format!("CLUSTER REPLICATE {of}")).await;
         }
-        for replica in &cluster.servers[primaries..] {
+        for replica in &self.servers[self.primaries..] {
             eventually_async("a replica is in sync", async || {
                 replica.query::<String>("INFO replication").await.contains("master_link_status:up")
             })
             .await;
         }
-        if replicas > 0 {
-            cluster.all_agree().await;
+        if self.servers.len() > self.primaries {
+            self.all_agree().await;
         }
-        cluster
     }
 
     /// Starts a cluster of this many primaries, which talk to each other over TLS. Returns it with the ports at which they speak TLS to clients.
@@ -79,7 +89,7 @@ impl SlotCluster {
     }
 
     /// Gives the primaries their slots, and lets all meet the first server, at this port, or at this one and that of its bus.
-    async fn put_together(&self, first: &str) {
+    pub(super) async fn put_together(&self, first: &str) {
         for (place, server) in self.servers.iter().enumerate() {
             server.query::<String>(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1)).await;
             if place < self.primaries {

@@ -1,0 +1,81 @@
+//! A primary of a cluster that is cut off from the other servers, while clients still reach it.
+
+use std::time::Duration;
+
+use lock_core::{LockManager, LockManagerBuilder, NodeError, Vote};
+use lock_support::{Bus, SlotCluster, all_nodes_vote, alone, eventually_async};
+
+use crate::cluster_faults::{Load, TTL, slots};
+
+/// A primary that is cut off goes on for this long: longer than a quarantine.
+const LONG_NODE_TIMEOUT: [&str; 2] = ["--cluster-node-timeout", "15000"];
+/// How many of its replicas have to acknowledge a vote, and how fast.
+const ACKNOWLEDGED: (u32, Duration) = (1, Duration::from_millis(250));
+
+async fn is_primary(cluster: &SlotCluster, server: usize) -> bool {
+    cluster.servers[server].query::<String>("INFO replication").await.contains("role:master")
+}
+
+// promise: replicas, quarantine
+#[tokio::test]
+async fn a_primary_that_is_cut_off_and_still_reached_grants_nothing_when_its_successor_does() {
+    let _alone = alone().await;
+    let (cluster, bus) = SlotCluster::start_with_bus(3, 1, &[]).await;
+    let (load, locks, tasks) = Load::begin(&cluster).await;
+    let (_, owner) = slots(&cluster).await[0];
+    load.longest_without("the start").await;
+    bus.cut_off(&cluster, owner);
+    eventually_async("its replica took its place", async || is_primary(&cluster, cluster.replica_of(owner)).await)
+        .await;
+    assert!(is_primary(&cluster, owner).await, "it does not know");
+    let without = load.longest_without("a primary was cut off").await;
+    assert!(without > TTL, "the successor sat out no quarantine: {without:?}");
+    bus.heal();
+    cluster.all_agree().await;
+    all_nodes_vote(&locks).await;
+    load.end(tasks).await;
+}
+
+/// A service that is connected to a primary which is cut off, and one that finds the replica which an operator had take its place by force.
+async fn split(cluster: &SlotCluster, bus: &Bus, builder: impl Fn() -> LockManagerBuilder) -> [LockManager; 2] {
+    let builder = || builder().redis_cluster([cluster.url()]).ttl(TTL).max_ttl(TTL).node_timeout(TTL / 4);
+    let ours = builder().connect().await.unwrap();
+    assert!(ours.lock("r").acquire().await.unwrap().release().await.unwrap());
+    let owner = cluster.owner(cluster.slot("{lock:#0}").await).await.unwrap();
+    let successor = cluster.replica_of(owner);
+    bus.cut_off(cluster, owner);
+    cluster.servers[successor].query::<String>("CLUSTER FAILOVER TAKEOVER").await;
+    let address = format!("{}@", cluster.servers[successor].address());
+    for other in (0..3).filter(|other| *other != owner) {
+        eventually_async("the others know the successor", async || {
+            let nodes = cluster.servers[other].query::<String>("CLUSTER NODES").await;
+            nodes.lines().any(|line| line.contains(&address) && line.contains(" master "))
+        })
+        .await;
+    }
+    let theirs = builder().connect().await.unwrap();
+    all_nodes_vote(&theirs).await;
+    [ours, theirs]
+}
+
+// promise: replicas
+#[tokio::test]
+async fn a_primary_that_is_cut_off_and_its_successor_by_force_may_grant_one_lock_twice() {
+    let (cluster, bus) = SlotCluster::start_with_bus(3, 1, &LONG_NODE_TIMEOUT).await;
+    let [ours, theirs] = split(&cluster, &bus, LockManager::builder).await;
+    let second = theirs.lock("r").acquire().await.unwrap();
+    let first = ours.lock("r").acquire().await.unwrap();
+    assert!(first.is_valid() && second.is_valid(), "that is what the page says");
+}
+
+// promise: replicas
+#[tokio::test]
+async fn a_primary_that_is_cut_off_from_its_replicas_grants_nothing_beside_its_successor_if_votes_are_replicated() {
+    let (cluster, bus) = SlotCluster::start_with_bus(3, 2, &LONG_NODE_TIMEOUT).await;
+    let builder = || LockManager::builder().replicated(ACKNOWLEDGED.0, ACKNOWLEDGED.1);
+    let [ours, theirs] = split(&cluster, &bus, builder).await;
+    let _second = theirs.lock("r").acquire().await.unwrap();
+    let refused = ours.lock("r").try_acquire().await.unwrap_err();
+    let not_replicated = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::NotReplicated { .. }));
+    assert!(refused.votes().iter().any(|vote| not_replicated(&vote.vote)), "{refused}");
+}
