@@ -7,22 +7,7 @@
 //!
 //! They must be *independent*: no replica of each other, no servers of one cluster (a cluster as a whole is one of them), no proxy that
 //! spreads commands over servers. A majority has to be up: two of three, three of five. A client waits only for the fastest
-//! majority, so it hardly notices a minority that is dead, hung or slow.
-//!
-//! # What you have already
-//!
-//! | You have | Use | What it costs |
-//! |---|---|---|
-//! | nothing yet | three small servers, [`redis`](crate::LockManagerBuilder::redis) | three servers |
-//! | one Redis | `redis` with one URL | a restart stops all locks for a quarantine |
-//! | a master with replicas and Sentinel | [`sentinel`](crate::LockManagerBuilder::sentinel), perhaps with [`replicated`](crate::LockManagerBuilder::replicated) | a failover stops all locks for a quarantine; two holders in a split brain |
-//! | a Redis Cluster | [`redis_cluster`](crate::LockManagerBuilder::redis_cluster) with [`shards`](crate::LockManagerBuilder::shards) | a failover, or a slot that moves, stops the shards on it for a quarantine; two holders in a split brain |
-//! | three clusters | `redis_cluster` with all of them, as a set of three | what three servers cost; one may be away |
-//! | PostgreSQL | [`postgres`](super::postgresql), one database or three servers | slower; a crash stops all locks for a quarantine, if there is one |
-//! | ZooKeeper | [`zookeeper`](super::zookeeper) | slower; locks live as long as sessions, readers exclude each other |
-//! | another store | [a node of your own](crate::node::writing) | you write it |
-//!
-//! Redis and PostgreSQL may be in one set, because they keep the same rules. A ZooKeeper ensemble is always a set by itself.
+//! majority, so it hardly notices a minority that is dead, hung or slow. [`where_locks_live`](super::where_locks_live) has other stores.
 //!
 //! # Settings
 //!

@@ -16,6 +16,7 @@
 //! | Do I need a lock here, and is it in the right place? | [`do_i_need_a_lock`] |
 //! | The same for jobs and other code without axum? | [`trials_without_axum`] |
 //! | I use another lock today. What changes? | [`migrating`] |
+//! | I have Redis, a cluster, PostgreSQL or a host. What do I write? | [`where_locks_live`] |
 //! | What do I run, and what do I watch? | [`masters`] |
 //! | How do I see locks in traces? | [`opentelemetry`] |
 //! | Can the masters be PostgreSQL? | [`postgresql`] |
@@ -45,4 +46,5 @@ pub mod testing;
 pub mod transactions;
 pub mod trials_without_axum;
 pub mod when_not;
+pub mod where_locks_live;
 pub mod zookeeper;

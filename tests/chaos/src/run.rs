@@ -156,7 +156,7 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let steps = nemesis.iter().filter(|record| matches!(record.event, Event::ClockStepped { .. })).count();
     let may_step = world.plan.store == Store::Postgres && world.plan.nodes() > 1;
     report.without_effect.extend((may_step && steps == 0).then(|| "no clock was stepped".to_owned()));
-    report.without_effect.retain(|missing| !world.plan.store.lacks().contains(&missing.as_str()));
+    report.without_effect.retain(|missing| !world.plan.store.lacks(world.plan.alone).contains(&missing.as_str()));
     let (counters, rows) = (world.ledger.counters().unwrap(), world.ledger.rows().unwrap());
     let checks = [
         breaches.into_iter().map(|(breach, _)| breach).collect(),

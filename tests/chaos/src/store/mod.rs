@@ -69,9 +69,10 @@ impl Store {
         }
     }
 
-    /// What a run on such servers cannot contain.
-    pub(super) fn lacks(self) -> &'static [&'static str] {
+    /// What a run on such servers, or on one alone, cannot contain.
+    pub(super) fn lacks(self, alone: bool) -> &'static [&'static str] {
         match self {
+            Self::Redis | Self::Cluster if alone => &redis::LACKS_ALONE,
             Self::Redis | Self::Cluster => &redis::LACKS,
             Self::Postgres => &[],
             Self::Zookeeper => &zookeeper::LACKS,

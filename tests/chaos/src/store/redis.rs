@@ -29,6 +29,8 @@ pub(super) const FAULTS: [Kind; 8] = [
 pub(super) const SIGNS: [(&str, Traffic); 1] = [("SCRIPT", Traffic::Requests)];
 
 pub(super) const LACKS: [&str; 1] = ["no connection for wake-ups was cut"];
+/// A majority of one node is all of it.
+pub(super) const LACKS_ALONE: [&str; 2] = [LACKS[0], "nobody of the crowd lost its connections in line"];
 
 /// Arguments of a server that knows a user for each service.
 pub(super) fn users(services: usize) -> Vec<String> {
