@@ -93,11 +93,12 @@ impl Board {
             json!({ "template": shown(template), "held": held, "waiting": waiting, "rows": rows })
         });
         let templates: Vec<Value> = templates.collect();
-        let (quorum, masters) = self.masters.view();
+        let (quorum, some_shards, masters) = self.masters.view();
         json!({
             "control": self.control,
             "place": self.place,
             "quorum": quorum,
+            "some_shards": some_shards,
             "masters": masters,
             "held": held.len(),
             "waiting": callers,

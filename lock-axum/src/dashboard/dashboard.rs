@@ -17,7 +17,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; style-src 'sha256-2+yw/SBVJGqowMfP2UgZjkVu7eAyKa9yRrv+HU/T+gE='; \
-         script-src 'sha256-4I0IMyeAa9orc+j2i3bPv+gxo5vfZ2Jh8LblS5rOSlk='; connect-src 'self'; img-src data:; \
+         script-src 'sha256-axi5Z48tVLy8IZSZ5Zpko/oLSthvHxGM5q8PkM1kVlg='; connect-src 'self'; img-src data:; \
          frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ),
     (header::X_FRAME_OPTIONS, "DENY"),

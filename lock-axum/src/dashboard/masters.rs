@@ -45,13 +45,16 @@ impl Masters {
         });
     }
 
-    /// Whether a majority grants locks, and each master; null and none if that is not known.
-    pub(super) fn view(&self) -> (Option<bool>, Vec<Value>) {
+    /// Whether a majority grants locks, in which shards none does if it does in others, and each master; null and none if that is not known.
+    pub(super) fn view(&self) -> (Option<bool>, Vec<u32>, Vec<Value>) {
         match &*self.last() {
             Some(Answer { at, health }) if at.elapsed() < FORGET_AFTER => {
-                (Some(health.quorum), health.nodes.iter().map(view).collect())
+                let without = &health.shards_without_quorum;
+                let has_other = health.nodes.iter().any(|node| !without.contains(&node.shard));
+                let some = if has_other { without.clone() } else { Vec::new() };
+                (Some(health.quorum), some, health.nodes.iter().map(view).collect())
             }
-            _ => (None, Vec::new()),
+            _ => (None, Vec::new(), Vec::new()),
         }
     }
 

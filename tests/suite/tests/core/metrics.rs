@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lock_core::{LockManager, LockNode as _, MemoryNode};
 use lock_support::MemoryCluster;
 use metrics::{LocalRecorderGuard, Unit, set_default_local_recorder};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
@@ -52,6 +53,23 @@ fn summed(series: &Series, name: &str) -> (u64, usize) {
             (Duration::from_secs_f64(sum).as_secs(), values.len())
         }
         other => panic!("{name} is {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_of_a_master_are_recorded_by_shard() {
+    let recording = Recording::begin();
+    let node = MemoryNode::new();
+    let locks = LockManager::builder().nodes([node.clone()]).shards(4).connect().await.unwrap();
+    for number in 0..40 {
+        drop(locks.lock(format!("stock:{number}")).acquire().await.unwrap());
+    }
+    let series = recording.series();
+    for shard in 0..4 {
+        let of = format!("{}#{shard}", node.name());
+        assert_eq!(series[&format!("lock_node_up{{node={of:?}}}")], gauged(1.0));
+        let votes = format!("lock_node_duration_seconds{{node={of:?},outcome=\"granted\"}}");
+        assert!((2..30).contains(&summed(&series, &votes).1), "{of}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! The dashboard: what it shows, what it costs, and what it does not let through. In virtual time, except for the shutdown.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -8,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use data_encoding::BASE64;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use lock_axum::{LockManager, LockNode as _, MemoryNode, dashboard};
+use lock_axum::{LockManager, LockNode, MemoryNode, dashboard};
 use lock_support::http::{PATIENCE, Response, manager, nodes};
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
@@ -255,6 +256,44 @@ async fn redacted_names_are_absent() {
     assert_eq!((&section["template"], &section["rows"][0]["resource"]), (&"patient:{name}".into(), &Value::Null));
     assert_eq!(section["rows"][0]["token"], guard.token().to_string());
     waiting.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shards_without_a_majority_are_named_if_others_have_one() {
+    let [one, other] = [MemoryNode::new(), MemoryNode::new()];
+    let builder = LockManager::builder().shards(4);
+    let locks = builder.nodes([ShardDown(one, 2)]).connect_lazy().unwrap();
+    assert_eq!(shown_shards(&locks).await, (Some(false), serde_json::json!([2])));
+    let locks = LockManager::builder().shards(4).nodes([other.clone()]).connect_lazy().unwrap();
+    other.set_down(true);
+    assert_eq!(shown_shards(&locks).await, (Some(false), serde_json::json!([])), "there are no locks at all");
+}
+
+/// What the page says of the shards, when it has asked.
+async fn shown_shards(locks: &LockManager) -> (Option<bool>, Value) {
+    let mut page = Page::open(&app(locks)).await;
+    loop {
+        let state = page.next().await.unwrap();
+        if !state["quorum"].is_null() {
+            return (state["quorum"].as_bool(), state["some_shards"].clone());
+        }
+    }
+}
+
+/// A master of whose shards one cannot be reached.
+struct ShardDown(MemoryNode, u32);
+
+impl LockNode for ShardDown {
+    lock_core::forward_to_node!(self => self.0; name inspect write_record read_fences submit look evict wakeups disconnected disconnect);
+
+    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
+        if shard == self.1 {
+            let down = MemoryNode::new();
+            down.set_down(true);
+            return down.shard(shard);
+        }
+        self.0.shard(shard)
+    }
 }
 
 #[tokio::test(start_paused = true)]
