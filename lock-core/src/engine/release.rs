@@ -68,9 +68,9 @@ impl Release {
     /// Sends the release to the nodes that may hold the key.
     pub(super) fn send(engine: &Arc<Engine>, footprint: &Footprint, was_granted: bool) -> Self {
         let &Footprint { ref keys, owner, ttl, nodes, position } = footprint;
-        let (cluster, began) = (&engine.cluster, Instant::now());
+        let (cluster, began, timeout) = (&engine.cluster, Instant::now(), engine.node_timeout(ttl));
         // To every node, by whichever roster it votes: a key that may be there would otherwise stay for its time to live.
-        let mut round = Round::until(cluster, keys, began + engine.node_timeout(ttl)).by_any_roster();
+        let mut round = Round::until(cluster, keys, began + timeout).time_from_write(timeout).by_any_roster();
         let operation = Operation::Release { owner, position };
         let mut tally = Tally::new(cluster.size());
         // If a majority cannot have the key, there is nothing to wait for.

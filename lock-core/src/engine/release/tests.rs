@@ -1,7 +1,7 @@
 use super::*;
 use crate::cluster::Cluster;
 use crate::engine::Background;
-use crate::node::{Keyspace, LockNode, MemoryNode};
+use crate::node::{Keyspace, LockNode, MemoryNode, ReplySender, Request};
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
 use crate::resource::Resource;
@@ -10,14 +10,19 @@ const TTL: Duration = Duration::from_secs(10);
 
 async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
     let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+    let engine = engine_of(nodes.clone()).await;
+    (nodes, engine)
+}
+
+async fn engine_of<N: LockNode>(nodes: Vec<N>) -> Arc<Engine> {
     let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
-    let masters = nodes.iter().map(|node| Arc::new(node.clone()) as Arc<dyn LockNode>).collect();
+    let masters = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>).collect();
     let (background, random) = (Background::new(), Arc::new(Random::from_seed(1)));
     let cluster = Cluster::new(masters, Keyspace::new(""), config, random, Arc::default(), background.stopped());
     let engine = Arc::new(Engine::new(Arc::new(cluster), &background, None));
     engine.background.home.start();
     engine.cluster.all_joined().await;
-    (nodes, engine)
+    engine
 }
 
 /// Releases what may be on these nodes.
@@ -54,4 +59,32 @@ async fn a_release_goes_on_in_the_background_only_if_a_node_has_not_replied() {
     let began = Instant::now();
     engine.background.tracker.wait().await;
     assert_eq!(began.elapsed(), Duration::from_secs(1), "until it has");
+}
+
+/// A node that keeps each release back for a while before it writes it, and replies after as long again.
+struct Backlog(MemoryNode, Duration);
+
+impl LockNode for Backlog {
+    crate::forward_to_node!(self => self.0; name inspect write_record read_fences look evict);
+
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        if request.keys.fence() == Keyspace::TEST_FENCE {
+            return self.0.submit(request, reply_to);
+        }
+        let (node, wait) = (self.0.clone(), self.1);
+        tokio::spawn(async move {
+            sleep(wait).await;
+            reply_to.written();
+            sleep(wait).await;
+            node.submit(request, reply_to);
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_has_its_time_for_a_release_from_when_that_is_written() {
+    const WAIT: Duration = Duration::from_millis(40);
+    let engine = engine_of((0..5).map(|_| Backlog(MemoryNode::new(), WAIT)).collect()).await;
+    assert!((WAIT..2 * WAIT).contains(&engine.node_timeout(TTL)));
+    assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
 }
