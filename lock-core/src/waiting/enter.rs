@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::handover::HandoverTerms;
@@ -7,7 +8,7 @@ use super::last_slots::LastSlots;
 use super::listening::Listening;
 use super::local_hold::{LocalHold, LocalSlot};
 use super::local_queue::LastAttempt;
-use super::local_queues::{Joined, LocalQueues};
+use super::local_queues::{Joined, LocalQueues, QueueTicket};
 use super::turn::{Handover, Turn, Turns};
 use super::wakeups::Listener;
 use crate::engine::{Engine, Grant};
@@ -64,10 +65,21 @@ impl Turns {
     ) -> Result<Entered, NotEntered> {
         let terms = HandoverTerms::from(options);
         let joined = self.queues.join(keys, terms, options.template.as_ref()).map_err(NotEntered::QueueFull)?;
-        let (ticket, mut receiver) = match joined {
-            Joined::Front(wakeups) => return Ok(Entered::Turn(Turn::new(self, keys, terms, wakeups))),
-            Joined::Behind(ticket, receiver) => (ticket, receiver),
-        };
+        match joined {
+            Joined::Front(queue) => Ok(Entered::Turn(Turn::new(self, queue, keys, terms))),
+            Joined::Behind(ticket, receiver) => Box::pin(self.wait_behind(keys, terms, ticket, receiver, until)).await,
+        }
+    }
+
+    /// Waits behind others, until one of them hands its turn over.
+    async fn wait_behind(
+        self: &Arc<Self>,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+        ticket: QueueTicket<Handover>,
+        mut receiver: oneshot::Receiver<Handover>,
+        until: Instant,
+    ) -> Result<Entered, NotEntered> {
         tokio::select! {
             biased;
             handover = &mut receiver => match handover {
@@ -90,8 +102,8 @@ impl Turns {
 
     /// The turn to try for a lock, unless another caller has it: does not wait.
     pub(crate) fn try_enter(self: &Arc<Self>, keys: &LockKeys, options: &LockOptions) -> Option<Turn> {
-        let wakeups = self.queues.begin(keys, options.template.as_ref())?;
-        Some(Turn::new(self, keys, options.into(), wakeups))
+        let queue = self.queues.begin(keys, options.template.as_ref())?;
+        Some(Turn::new(self, queue, keys, options.into()))
     }
 
     /// The keys to try first: the lock's, or those of the slot that is most likely to be free.

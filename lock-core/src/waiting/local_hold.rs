@@ -74,7 +74,9 @@ impl LocalSlot {
             return Err((self, grant));
         }
         let pop = |queue: &mut LocalQueue<Handover>, grant: &Grant| queue.pop_for_slot(|terms| terms.accept(grant));
-        while let Some(next) = self.turns.queues.with(self.keys.queue(), |queue| pop(queue, &grant)).flatten() {
+        // Of a queue that ended meanwhile, nobody is left.
+        let queue = self.turns.queues.get(self.keys.queue());
+        while let Some(next) = queue.as_ref().and_then(|queue| queue.with(|queue| pop(queue, &grant))) {
             // What cannot be sent comes back unchanged.
             let Err(Handover::Slot(unsent)) = next.send(Handover::Slot(grant)) else {
                 self.was_handed_over = true;

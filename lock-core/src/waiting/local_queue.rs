@@ -6,7 +6,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::handover::HandoverTerms;
-use super::pending_wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
 use crate::error::NodeVote;
 
@@ -25,8 +24,6 @@ pub(super) struct LocalQueue<H> {
     /// Whether the caller at the front holds the lock. Never for slots, where the turn is passed on at once.
     pub(super) is_held: bool,
     pub(super) last_attempt: LastAttempt,
-    /// Where the wake-ups for the lock arrive.
-    pub(super) wakeups: Arc<PendingWakeups>,
 }
 
 /// Identifies a waiter. Never used again: by the time that a waiter leaves, its queue may have ended, and another one begun for the
@@ -70,7 +67,6 @@ impl<H> LocalQueue<H> {
             front_waiter: None,
             is_held: false,
             last_attempt: LastAttempt::default(),
-            wakeups: Arc::default(),
         }
     }
 

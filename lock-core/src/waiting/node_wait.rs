@@ -49,7 +49,6 @@ pub(super) struct NodeWait {
     positions: QueuePositions,
     /// When that caller began to wait, by the cluster clock, which positions are ordered by.
     since: Option<NonZeroU64>,
-    wakeups: Arc<PendingWakeups>,
     /// The nodes that could wake this process when the last attempt began: on the others, its position says that it polls.
     waking: NodeSet,
     /// The nodes that could have woken it at any time since the attempt before, and did not.
@@ -62,13 +61,12 @@ pub(super) struct NodeWait {
 }
 
 impl NodeWait {
-    pub(super) fn new(keys: &LockKeys, terms: HandoverTerms, wakeups: Arc<PendingWakeups>) -> Self {
+    pub(super) fn new(keys: &LockKeys, terms: HandoverTerms) -> Self {
         Self {
             keys: keys.clone(),
             terms,
             positions: QueuePositions::default(),
             since: None,
-            wakeups,
             waking: NodeSet::default(),
             uncalled: NodeSet::default(),
             pause: BACKOFF.0,
@@ -80,13 +78,19 @@ impl NodeWait {
     /// Takes the positions out, for the next caller. `self` has nothing left to give up.
     pub(super) fn take(&mut self) -> Self {
         let positions = std::mem::take(&mut self.positions);
-        Self { keys: self.keys.clone(), positions, wakeups: Arc::clone(&self.wakeups), ..*self }
+        Self { keys: self.keys.clone(), positions, ..*self }
     }
 
     /// Another caller has the turn now. It begins with a slot that nodes let this process take, if they do.
-    pub(super) fn continue_for(&mut self, keys: &LockKeys, terms: HandoverTerms, nodes: usize) {
+    pub(super) fn continue_for(
+        &mut self,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+        nodes: usize,
+        wakeups: &PendingWakeups,
+    ) {
         (self.keys, self.terms) = (keys.clone(), terms);
-        self.try_offered(nodes);
+        self.try_offered(nodes, wakeups);
     }
 
     /// The next attempt is to try this slot.
@@ -95,8 +99,8 @@ impl NodeWait {
     }
 
     /// The next attempt is to try the best of the slots that nodes let this process take, if they do.
-    pub(super) fn try_offered(&mut self, nodes: usize) {
-        if let Some(choice) = self.wakeups.state(self.terms).offers.best(nodes) {
+    pub(super) fn try_offered(&mut self, nodes: usize, wakeups: &PendingWakeups) {
+        if let Some(choice) = wakeups.state(self.terms).offers.best(nodes) {
             self.try_slot(choice.slot);
         }
     }
@@ -105,11 +109,16 @@ impl NodeWait {
     /// uses up, or finds passed, must not cause another one.
     ///
     /// It takes no positions while it is not known if the nodes can wake this process, or what the cluster clock is.
-    pub(super) fn begin_attempt(&mut self, engine: &Engine, listening: &Listening) -> &mut QueuePositions {
-        self.wakeups.clear();
+    pub(super) fn begin_attempt(
+        &mut self,
+        engine: &Engine,
+        listening: &Listening,
+        wakeups: &PendingWakeups,
+    ) -> &mut QueuePositions {
+        wakeups.clear();
         // Nodes that could call in both attempts had all the time in between. Of the others nothing can be said.
         let could_call = std::mem::replace(&mut self.waking, engine.cluster.waking_nodes());
-        self.uncalled = self.waking.intersection(could_call).without(self.wakeups.take_called());
+        self.uncalled = self.waking.intersection(could_call).without(wakeups.take_called());
         // Kept over all attempts of a wait: a position that was lost is taken again at its old place.
         self.since = self.since.or_else(|| NonZeroU64::new(engine.cluster.clock()));
         self.positions.since = self.since.filter(|_| self.may_enter(listening));
@@ -117,8 +126,8 @@ impl NodeWait {
     }
 
     /// The caller took the lock. The next one has waited for another time.
-    pub(super) fn end(&mut self) {
-        self.wakeups.clear();
+    pub(super) fn end(&mut self, wakeups: &PendingWakeups) {
+        wakeups.clear();
         (self.since, self.positions.since, self.pause, self.splits) = (None, None, BACKOFF.0, 0);
         self.polling = (POLL_PAUSE, None);
     }
@@ -143,6 +152,7 @@ impl NodeWait {
         &mut self,
         engine: &Arc<Engine>,
         listening: &Listening,
+        wakeups: &PendingWakeups,
         failed: &FailedAttempt,
         free_in: Option<Duration>,
         until: Instant,
@@ -151,9 +161,9 @@ impl NodeWait {
         listening.start();
         // Their reservation passed, and no wake-up told of it. While replies take that long, so may wake-ups.
         if engine.cluster.answers.reply_time().expected() < RESERVATION_TTL {
-            listening.not_heard(failed.queue.passed.intersection(self.uncalled).without(self.wakeups.called()));
+            listening.not_heard(failed.queue.passed.intersection(self.uncalled).without(wakeups.called()));
         }
-        self.wakeups.add_replies(&failed.offers);
+        wakeups.add_replies(&failed.offers);
         self.pause_after_splits(engine, failed, until).await;
         let (cluster, random, now) = (&engine.cluster, &engine.random, Instant::now());
         let mut again = now + self.pause_for(engine, failed.queue, free_in);
@@ -163,8 +173,8 @@ impl NodeWait {
         self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
-            let changed = self.wakeups.changed();
-            let state = self.wakeups.state(self.terms);
+            let changed = wakeups.changed();
+            let state = wakeups.state(self.terms);
             let (is_ready, choice) = (state.ready.len() >= majority(cluster.size()), state.offers.best(cluster.size()));
             let is_agreed = choice.is_none_or(|choice| choice.is_proposed);
             if is_ready && is_agreed || self.positions.since.is_none() && self.may_enter(listening) {

@@ -8,9 +8,8 @@ use super::handover::{HandoverTerms, MAX_HOLDERS, may_hand_over};
 use super::last_slots::LastSlots;
 use super::listening::Listening;
 use super::local_queue::{LastAttempt, LocalQueue};
-use super::local_queues::LocalQueues;
+use super::local_queues::{LocalQueues, SharedQueue};
 use super::node_wait::NodeWait;
-use super::pending_wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
 use crate::engine::{Engine, FailedAttempt, Grant, QueuePositions};
 use crate::error::NodeVote;
@@ -34,6 +33,7 @@ pub(crate) struct Turns {
 /// the next one has it.
 pub(crate) struct Turn {
     turns: Arc<Turns>,
+    queue: Arc<SharedQueue<Handover>>,
     at_nodes: NodeWait,
 }
 
@@ -61,13 +61,18 @@ pub(crate) enum Woken {
 }
 
 impl Turn {
-    pub(super) fn new(turns: &Arc<Turns>, keys: &LockKeys, terms: HandoverTerms, wakeups: Arc<PendingWakeups>) -> Self {
-        Self { turns: Arc::clone(turns), at_nodes: NodeWait::new(keys, terms, wakeups) }
+    pub(super) fn new(
+        turns: &Arc<Turns>,
+        queue: Arc<SharedQueue<Handover>>,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+    ) -> Self {
+        Self { turns: Arc::clone(turns), queue, at_nodes: NodeWait::new(keys, terms) }
     }
 
     /// Another caller has the turn now, which asks for this.
     pub(super) fn pass_to(mut self, keys: &LockKeys, terms: HandoverTerms) -> Self {
-        self.at_nodes.continue_for(keys, terms, self.turns.engine.cluster.size());
+        self.at_nodes.continue_for(keys, terms, self.turns.engine.cluster.size(), &self.queue.wakeups);
         self
     }
 
@@ -83,21 +88,21 @@ impl Turn {
 
     /// Begins an attempt, and lends it the queue positions.
     pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
-        self.at_nodes.begin_attempt(&self.turns.engine, &self.turns.listening)
+        self.at_nodes.begin_attempt(&self.turns.engine, &self.turns.listening, &self.queue.wakeups)
     }
 
     /// How many tokens to ask for: one for the caller, one for each waiter that may be handed the lock, and one for a caller that
     /// may arrive meanwhile. Not more: the cluster clock gives out a million tokens a second, and the fences must not overtake it.
     pub(crate) fn tokens(&self) -> u32 {
         // A token that is not used is lost, and one that is missing costs an attempt at the nodes in the middle of a handover.
-        let waiters = self.queue(|queue| queue.len()).unwrap_or_default();
+        let waiters = self.queue.with(|queue| queue.len());
         u32::try_from(waiters).unwrap_or(u32::MAX).saturating_add(2).min(MAX_HOLDERS)
     }
 
     /// The lock was taken; it is held by these nodes, and their keys expire at `free_at`.
     pub(crate) fn lock_taken(&mut self, nodes: NodeSet, free_at: Instant) {
-        self.at_nodes.end();
-        self.queue(|queue| {
+        self.at_nodes.end(&self.queue.wakeups);
+        self.queue.with(|queue| {
             // Those who come from now on are handed the lock, or wait behind it: no caller of this process need ask the nodes.
             (queue.front_waits, queue.is_held) = (false, true);
             queue.last_attempt = LastAttempt { ours: nodes, free_at: Some(free_at), ..LastAttempt::default() };
@@ -108,16 +113,16 @@ impl Turn {
     pub(crate) fn slot_taken(mut self, grant: &mut Grant) {
         // They stay with the turn: when this slot is released, they are another caller's.
         grant.give_up_position();
-        self.at_nodes.end();
+        self.at_nodes.end(&self.queue.wakeups);
         let last_attempt =
             LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent() + grant.ttl()), ..LastAttempt::default() };
-        self.queue(|queue| (queue.front_waits, queue.last_attempt) = (false, last_attempt));
+        self.queue.with(|queue| (queue.front_waits, queue.last_attempt) = (false, last_attempt));
     }
 
     /// No majority of the nodes replied, and the caller tries again. The callers behind it learn of it when their time is over.
     pub(crate) fn had_no_quorum(&self, votes: &[NodeVote]) {
         let last_attempt = LastAttempt { votes: votes.into(), had_no_quorum: true, ..LastAttempt::default() };
-        self.queue(|queue| queue.last_attempt = last_attempt);
+        self.queue.with(|queue| queue.last_attempt = last_attempt);
     }
 
     /// No majority of the nodes replied within the node timeout of this time to live. Reports it to the waiters that would not
@@ -127,8 +132,8 @@ impl Turn {
         let engine = &self.turns.engine;
         let given = engine.configured_timeout(ttl);
         // A waiter with a longer timeout might still find a majority, on nodes that are slow.
-        let waiters = self.queue(|queue| queue.drain_if(|terms| engine.configured_timeout(terms.ttl) <= given));
-        for waiter in waiters.into_iter().flatten() {
+        let waiters = self.queue.with(|queue| queue.drain_if(|terms| engine.configured_timeout(terms.ttl) <= given));
+        for waiter in waiters {
             // A waiter that has just given up needs no answer.
             drop(waiter.send(Handover::NoQuorum(Arc::clone(&votes))));
         }
@@ -151,7 +156,7 @@ impl Turn {
         let free_at = free_in.map(|free_in| now + free_in);
         let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), free_at, ..LastAttempt::default() };
         // Not before an attempt failed: a slot that is handed over while one is under way would leave the caller with two.
-        drop(self.queue(|queue| {
+        drop(self.queue.with(|queue| {
             (queue.front_waits, queue.last_attempt) = (true, last_attempt);
             waits_for_slot.then(|| queue.set_front_waiter(Some((terms, sender))))
         }));
@@ -161,14 +166,14 @@ impl Turn {
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
             Ok(Handover::Slot(grant)) = &mut handed => return Woken::Slot(grant),
             () = engine.background.closing.cancelled() => Woken::Closed,
-            () = self.at_nodes.wait(engine, listening, failed, free_in, until) => Woken::TryAgain,
+            () = self.at_nodes.wait(engine, listening, &self.queue.wakeups, failed, free_in, until) => Woken::TryAgain,
         };
         if !waits_for_slot {
             return woken;
         }
-        drop(self.queue(|queue| queue.set_front_waiter(None)));
+        drop(self.queue.with(|queue| queue.set_front_waiter(None)));
         // Chosen only now: what the nodes offer changes while the caller sleeps.
-        self.at_nodes.try_offered(self.turns.engine.cluster.size());
+        self.at_nodes.try_offered(self.turns.engine.cluster.size(), &self.queue.wakeups);
         // One may have been handed over meanwhile.
         match handed.try_recv() {
             Ok(Handover::Slot(grant)) => Woken::Slot(grant),
@@ -196,7 +201,7 @@ impl Turn {
             queue.is_held &= next.is_none();
             next
         };
-        while let Some(next) = turn.queue(|queue| pop(queue, &grant)).flatten() {
+        while let Some(next) = turn.queue.with(|queue| pop(queue, &grant)) {
             // What cannot be sent comes back unchanged.
             let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, turn)) else { return Ok(()) };
             (grant, turn) = (unsent, back);
@@ -209,17 +214,13 @@ impl Turn {
         self.at_nodes.leave(&self.turns.engine);
     }
 
-    fn queue<T>(&self, with: impl FnOnce(&mut LocalQueue<Handover>) -> T) -> Option<T> {
-        self.turns.queues.with(self.keys().queue(), with)
-    }
-
     /// Removes the next waiter from the local queue. If there is none and `end` is set, the queue ends.
     fn next_waiter(&self, end: bool) -> Option<oneshot::Sender<Handover>> {
         if self.keys().slot().is_some() {
             // It is still set if the wait was dropped.
-            drop(self.queue(|queue| queue.set_front_waiter(None)));
+            drop(self.queue.with(|queue| queue.set_front_waiter(None)));
         }
-        self.turns.queues.next_waiter(self.keys().queue(), end)
+        if end { self.turns.queues.next_waiter_or_end(&self.queue, self.keys()) } else { self.queue.next_waiter() }
     }
 }
 
@@ -235,6 +236,10 @@ impl Drop for Turn {
         }
         let Some(next) = next else { return };
         // If that waiter has just left, its turn is dropped here, and passed to the one behind it.
-        drop(next.send(Handover::Turn(Self { turns: Arc::clone(&self.turns), at_nodes: self.at_nodes.take() })));
+        drop(next.send(Handover::Turn(Self {
+            turns: Arc::clone(&self.turns),
+            queue: Arc::clone(&self.queue),
+            at_nodes: self.at_nodes.take(),
+        })));
     }
 }

@@ -101,8 +101,8 @@ impl Listener {
             free.insert(proposed);
             SlotOffer { proposed, free }
         });
-        match turns.queues.with(keys.queue(), |queue| Arc::clone(&queue.wakeups)) {
-            Some(pending) => pending.add(node, before, offer),
+        match turns.queues.get(keys.queue()) {
+            Some(queue) => queue.wakeups.add(node, before, offer),
             None => turns.engine.leave_queues(&keys, [node].into_iter().collect()),
         }
     }
@@ -110,9 +110,9 @@ impl Listener {
     /// Those that wait may have to enter the queues, or enter them again.
     fn wake_waiting(&self) {
         let Some(turns) = self.turns.upgrade() else { return };
-        let mut waiting = turns.queues.wakeups();
+        let mut waiting = turns.queues.all();
         // In the same order in every run, so that a simulation replays.
         waiting.sort_by(|(one, _), (other, _)| one.cmp(other));
-        waiting.iter().for_each(|(_, pending)| pending.notify());
+        waiting.iter().for_each(|(_, queue)| queue.wakeups.notify());
     }
 }
