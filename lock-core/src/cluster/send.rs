@@ -33,7 +33,10 @@ impl Cluster {
         reply_to: ReplySender,
     ) -> Option<(usize, Request, ReplySender)> {
         // What may be on a server is released there, although the address that it was asked over is not used any more.
-        let to = if self.votes(node) { node } else { self.members[node].way() };
+        let to = match self.members[node].way() {
+            way if way != node && !self.votes(node) => way,
+            _ => node,
+        };
         match self.epoch_for(to, roll) {
             Ok(epoch) => {
                 let member = &self.members[to];
@@ -51,9 +54,9 @@ impl Cluster {
 
     /// The epoch in which a round asks a node over its own address, or what keeps it from asking.
     pub(super) fn epoch_for(&self, node: usize, roll: &mut RollCall) -> Result<Epoch, NodeError> {
-        let state = self.state(node);
-        let MemberState::Admitted { epoch, roster, seat } = state else {
-            return Err(state.problem().unwrap_or(NodeError::Unadmitted));
+        let (epoch, roster, seat) = match &*self.members[node].state.borrow() {
+            MemberState::Admitted { epoch, roster, seat } => (*epoch, *roster, *seat),
+            state => return Err(state.problem().unwrap_or(NodeError::Unadmitted)),
         };
         match roll.call(roster, seat) {
             Ok(()) => Ok(epoch),

@@ -121,10 +121,9 @@ impl Adopter<'_> {
         self.check_open(claims)?;
         let (engine, lease) = (Arc::clone(engine), guard.lease());
         tokio::spawn(async move {
-            let ended = lease.ended().clone();
             tokio::select! {
                 biased;
-                () = ended.cancelled() => {}
+                () = lease.ended() => {}
                 () = watch(&engine, &lease, &credential, not_after) => {}
             }
         });

@@ -54,7 +54,8 @@ impl Engine {
         loop {
             let mut attempt = Attempt::begin(self, wanted, positions.as_deref_mut());
             attempt.send();
-            if let Some(outcome) = self.conclude(attempt, until).await {
+            let verdict = attempt.verdict(until).await;
+            if let Some(outcome) = attempt.conclude(verdict) {
                 return outcome;
             }
         }
@@ -76,34 +77,15 @@ impl Engine {
         // All of them begin before anything is sent: one that is dropped halfway releases what the others may have been granted.
         attempts.iter_mut().for_each(|attempt| attempt.send_with(&mut outbox));
         outbox.submit(&self.cluster);
-        join_all(attempts.into_iter().zip(wanted).map(|(attempt, wanted)| async move {
+        join_all(attempts.into_iter().zip(wanted).map(|(mut attempt, wanted)| async move {
             let until = Instant::now() + self.node_timeout(wanted.options.ttl);
-            match self.conclude(attempt, until).await {
+            let verdict = attempt.verdict(until).await;
+            match attempt.conclude(verdict) {
                 Some(outcome) => outcome,
                 None => self.attempt(place, *wanted, None).await,
             }
         }))
         .await
-    }
-
-    /// Awaits the verdict on an attempt that was sent. `None` if the roster changed meanwhile: the attempt was undone, and is to be
-    /// made again.
-    async fn conclude(&self, mut attempt: Attempt<'_>, until: Instant) -> Option<Result<Grant, FailedAttempt>> {
-        let (began, ttl) = (attempt.began, attempt.wanted.options.ttl);
-        let verdict = match attempt.gather().await {
-            Step::Confirm { round, token, nodes } => attempt.confirm(Proposal { round, token, nodes }).await,
-            step => step,
-        };
-        // Undone only when the new roster is known: before that, a node refuses the release, too.
-        let is_overtaken = attempt.is_overtaken(&verdict, until).await;
-        match attempt.settle(&verdict) {
-            Err(_) if is_overtaken => None,
-            outcome => {
-                // Not of an attempt that is made again: a change of members is no outage.
-                self.lines.note_attempt(&outcome, self.configured_timeout(ttl), began);
-                Some(outcome)
-            }
-        }
     }
 }
 
@@ -121,6 +103,13 @@ struct Attempt<'a> {
     wanted: Wanted<'a>,
     /// When it began, by the time of the cluster.
     began: Duration,
+}
+
+/// How an attempt ends.
+struct Verdict {
+    step: Step,
+    /// Whether it failed because the roster changed.
+    is_overtaken: bool,
 }
 
 /// A token that the nodes are asked to confirm.
@@ -175,6 +164,31 @@ impl<'a> Attempt<'a> {
             since: self.record.positions().and_then(|positions| positions.since),
             mode: self.wanted.options.kind.into(),
         }
+    }
+
+    /// Awaits the verdict on an attempt that was sent.
+    async fn verdict(&mut self, until: Instant) -> Verdict {
+        let step = match self.gather().await {
+            Step::Confirm { round, token, nodes } => Box::pin(self.confirm(Proposal { round, token, nodes })).await,
+            step => step,
+        };
+        // Undone only when the new roster is known: before that, a node refuses the release, too.
+        let is_overtaken = step == NO_QUORUM
+            && self.next_roster.is_some()
+            && Box::pin(timeout_at(until, overtaken(self.engine, self.next_roster))).await.is_ok();
+        Verdict { step, is_overtaken }
+    }
+
+    /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
+    fn conclude(self, Verdict { step, is_overtaken }: Verdict) -> Option<Result<Grant, FailedAttempt>> {
+        let Self { engine, began, wanted: Wanted { options, .. }, .. } = self;
+        let outcome = self.settle(&step);
+        if is_overtaken {
+            return None;
+        }
+        // Not of an attempt that is made again: a change of members is no outage.
+        engine.lines.note_attempt(&outcome, engine.configured_timeout(options.ttl), began);
+        Some(outcome)
     }
 
     /// Counts the votes until they decide, or a token has to be confirmed.
@@ -238,13 +252,6 @@ impl<'a> Attempt<'a> {
                 else => NO_QUORUM,
             };
         }
-    }
-
-    /// Whether the attempt failed because the roster changed. Waits until a majority votes by the new one.
-    async fn is_overtaken(&mut self, verdict: &Step, until: Instant) -> bool {
-        *verdict == NO_QUORUM
-            && self.next_roster.is_some()
-            && timeout_at(until, overtaken(self.engine, self.next_roster)).await.is_ok()
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.

@@ -92,7 +92,15 @@ impl AttemptLines {
         if let Ok(permit) = places.try_acquire() {
             return Ok(AttemptPlace { _permit: permit });
         }
-        let until = until.max(Instant::now() + node_timeout);
+        Box::pin(self.wait(places, until.max(Instant::now() + node_timeout), node_timeout)).await
+    }
+
+    async fn wait<'a>(
+        &self,
+        places: &'a Semaphore,
+        until: Instant,
+        node_timeout: Duration,
+    ) -> Result<AttemptPlace<'a>, FailedAttempt> {
         let votes = tokio::select! {
             biased;
             permit = places.acquire() => match permit {

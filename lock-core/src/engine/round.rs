@@ -214,10 +214,16 @@ impl Round {
         closing: &CancellationToken,
         late: impl FnOnce() -> Instant,
     ) -> Option<NodeReply> {
+        if !self.is_late
+            && let Some(reply) = self.next_in_time().await
+        {
+            return Some(reply);
+        }
+        Box::pin(self.next_late(closing, late)).await
+    }
+
+    async fn next_late(&mut self, closing: &CancellationToken, late: impl FnOnce() -> Instant) -> Option<NodeReply> {
         if !self.is_late {
-            if let Some(reply) = self.next_in_time().await {
-                return Some(reply);
-            }
             // An error is a reply: it does not get better by waiting.
             if self.replies.received() >= majority(self.cluster.size()) {
                 return self.next().await;

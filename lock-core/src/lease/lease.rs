@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use super::delegations::Delegations;
 use super::state::{Bond, State};
@@ -251,7 +250,7 @@ impl Lease {
             while lease.is_valid() {
                 tokio::select! {
                     biased;
-                    () = lease.ended().cancelled() => return,
+                    () = lease.ended() => return,
                     () = pass(lease.remaining()) => {}
                 }
             }
@@ -308,8 +307,9 @@ impl Lease {
         &self.0.grant.delegations
     }
 
-    pub(crate) fn ended(&self) -> &CancellationToken {
-        &self.0.term.ended
+    /// Resolves when it was ended; not when its validity passes unseen.
+    pub(crate) async fn ended(&self) {
+        self.0.term.ended().await;
     }
 
     /// What the nodes hold for this lease, locked.

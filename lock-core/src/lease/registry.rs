@@ -19,8 +19,8 @@ pub(crate) struct LeaseRegistry {
     leases: Mutex<Leases>,
     hold_times: HoldTimes,
     pub(super) readings: Readings,
-    /// Notified whenever a lease is removed.
-    removed: Notify,
+    /// Notified when the last lease is removed.
+    emptied: Notify,
     /// Notified when a lease is due earlier than all others.
     earlier: Notify,
 }
@@ -58,8 +58,11 @@ impl LeaseRegistry {
         if let Some(Registered { due: Some(due), .. }) = removed {
             leases.due.remove(&(due, lease.0.id));
         }
+        let is_empty = leases.registered.is_empty();
         drop(leases);
-        self.removed.notify_waiters();
+        if is_empty {
+            self.emptied.notify_waiters();
+        }
     }
 
     /// The set that a lease belongs to is complete: `max_hold` counts from now on.
@@ -151,11 +154,11 @@ impl LeaseRegistry {
     pub(crate) async fn wait_until_empty(&self) {
         loop {
             // Created before the check, so that no removal in between is missed.
-            let removed = self.removed.notified();
+            let emptied = self.emptied.notified();
             if self.leases.lock().registered.is_empty() {
                 return;
             }
-            removed.await;
+            emptied.await;
         }
     }
 

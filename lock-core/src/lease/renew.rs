@@ -210,7 +210,7 @@ impl Extension {
         let Some(lease) = &self.lease else { return self.round.next_whenever().await };
         tokio::select! {
             biased;
-            () = lease.ended().cancelled() => None,
+            () = lease.ended() => None,
             reply = self.round.next() => reply,
         }
     }
@@ -232,7 +232,7 @@ impl Extension {
         while let Some(NodeReply { node, reply }) = self.next().await {
             self.tally.vote(node, renewal_vote(&reply));
         }
-        let Some(lease) = self.lease.as_ref().filter(|lease| !lease.ended().is_cancelled()) else { return };
+        let Some(lease) = self.lease.as_ref().filter(|lease| lease.loss().is_none()) else { return };
         // After the round was counted: a key that is put back must not count as one that was kept.
         self.put_back(lease);
         // The early renewals end here. Until every node has the key, one clock that is stepped forward may free the lock for a

@@ -131,7 +131,7 @@ impl Lease {
         // How far the holder renews a lease that was adopted is not known here.
         while (self.is_adopted() || least <= most && self.renews()) && self.is_valid() {
             // Asked for before the end is read, so that no renewal in between is missed.
-            let extended = self.0.term.extended.notified();
+            let extended = self.0.term.changed.notified();
             if self.0.remaining_alone() >= least {
                 return true;
             }

@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::error::LossReason;
 use crate::mutex::Mutex;
@@ -12,10 +11,8 @@ use crate::quorum::drift;
 pub(super) struct Term {
     since: Instant,
     ends: Mutex<Ends>,
-    /// Notified when a renewal has moved the end.
-    pub(super) extended: Notify,
-    /// Cancelled when it was ended.
-    pub(super) ended: CancellationToken,
+    /// Notified when a renewal has moved the end, and when it was ended.
+    pub(super) changed: Notify,
 }
 
 #[derive(Clone, Copy)]
@@ -38,7 +35,7 @@ impl Term {
         let since = Instant::now();
         // Without a grant it has ended: the nodes hold nothing.
         let ends = Ends { validity: valid_until.unwrap_or(since), max_hold: since + max_hold, reason: None };
-        Self { since, ends: Mutex::new(ends), extended: Notify::new(), ended: CancellationToken::new() }
+        Self { since, ends: Mutex::new(ends), changed: Notify::new() }
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -93,7 +90,7 @@ impl Term {
             ends.validity = ends.validity.max(end);
         }
         drop(ends);
-        self.extended.notify_waiters();
+        self.changed.notify_waiters();
         !is_over
     }
 
@@ -107,8 +104,20 @@ impl Term {
         // In the past for good, so that no renewal whose answer is under way can make it valid again.
         ends.validity = self.since;
         drop(ends);
-        self.ended.cancel();
+        self.changed.notify_waiters();
         first
+    }
+
+    /// Resolves when it was ended.
+    pub(super) async fn ended(&self) {
+        loop {
+            // Asked for before the reason is read, so that no end in between is missed.
+            let changed = self.changed.notified();
+            if self.reason().is_some() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// What ended it, if it was ended.

@@ -54,7 +54,7 @@ impl Inner {
         let parsed = self.check(&caller)?;
         // Before everything else: the task holds this lock, so to wait for it would be to wait for itself.
         if let Some(lease) = Lease::in_scope(self.id, &parsed, options.kind) {
-            return caller.share(lease).await;
+            return Box::pin(caller.share(lease)).await;
         }
         self.warn_if_out_of_order(&parsed, options);
 
@@ -67,7 +67,9 @@ impl Inner {
         engine.cluster.first_contact().await;
         let keys = turns.first_keys(&parsed, options.kind);
         // In the order of what it costs: nothing, one attempt, a place in the queue.
-        let taken = if let Some(share) = self.share_reading(&keys, &caller).await {
+        let taken = if options.kind == Kind::Read
+            && let Some(share) = Box::pin(self.share_reading(&keys, &caller)).await
+        {
             Taken::Share(share)
         } else if options.wait.is_zero() {
             let grant = self.try_once(keys, &caller).await?;
@@ -143,8 +145,7 @@ impl Inner {
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
     async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
         // In an outage that lasts, the nodes are not asked.
-        let may_ask = caller.options.kind == Kind::Read && !caller.shard.engine.outage_lasts();
-        if !may_ask || caller.shard.turns.callers_before(keys).is_some() {
+        if caller.shard.engine.outage_lasts() || caller.shard.turns.callers_before(keys).is_some() {
             return None;
         }
         ReadShare::join(&self.leases, &caller.shard.engine, keys, caller.options.into()).await
@@ -168,7 +169,7 @@ impl Inner {
             Ok(grant) => return Ok(grant),
             Err(failed) => failed,
         };
-        Err(self.answer(caller, failed).await)
+        Err(Box::pin(self.answer(caller, failed)).await)
     }
 
     /// The error for the only attempt of a caller that does not wait.
@@ -186,7 +187,7 @@ impl Inner {
     async fn attempt_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, FailedAttempt> {
         let engine = &caller.shard.engine;
         let place = engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
-        engine.attempt(&place, caller.wants(keys, 1), None).await
+        Box::pin(engine.attempt(&place, caller.wants(keys, 1), None)).await
     }
 
     pub(super) fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {

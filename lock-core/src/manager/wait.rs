@@ -39,7 +39,7 @@ impl Inner {
             }
         };
         if caller.options.kind == Kind::Read
-            && let Some(share) = ReadShare::join(&self.leases, &caller.shard.engine, keys, terms).await
+            && let Some(share) = Box::pin(ReadShare::join(&self.leases, &caller.shard.engine, keys, terms)).await
         {
             return Ok(Taken::Share(share));
         }
@@ -48,17 +48,39 @@ impl Inner {
 
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
     pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
+        self.check_open(caller)?;
+        match attempt_in_turn(AttemptKind::New, &mut turn, caller).await {
+            (_place, Ok(grant)) => Ok(taken(grant, turn, caller)),
+            // Boxed like everything that is rare: the future of an acquisition is as large as its largest branch, and is moved a dozen
+            // times before it is first polled.
+            (place, Err(failed)) => Box::pin(self.wait_after(failed, place, turn, caller)).await,
+        }
+    }
+
+    /// The same after the first attempt, which failed.
+    async fn wait_after(
+        &self,
+        failed: FailedAttempt,
+        place: Option<AttemptPlace<'_>>,
+        mut turn: Turn,
+        caller: &Caller<'_>,
+    ) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
         let engine = &caller.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
         let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
+        let mut first = Some((place, failed));
         loop {
-            self.check_open(caller)?;
-            let (place, attempt) = attempt_in_turn(kind, &mut turn, caller).await;
-            let failed = match attempt {
-                Ok(grant) => return Ok(taken(grant, turn, caller)),
-                Err(failed) => failed,
+            let (place, failed) = match first.take() {
+                Some(first) => first,
+                None => {
+                    self.check_open(caller)?;
+                    match attempt_in_turn(kind, &mut turn, caller).await {
+                        (_place, Ok(grant)) => return Ok(taken(grant, turn, caller)),
+                        (place, Err(failed)) => (place, failed),
+                    }
+                }
             };
             let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !engine.outage_lasts() => {
@@ -138,7 +160,7 @@ async fn attempt_in_turn<'a>(
     };
     let keys = turn.keys().clone();
     let wanted = caller.wants(&keys, turn.tokens());
-    let attempt = engine.attempt(&place, wanted, Some(turn.begin_attempt())).await;
+    let attempt = Box::pin(engine.attempt(&place, wanted, Some(turn.begin_attempt()))).await;
     (Some(place), attempt)
 }
 

@@ -171,16 +171,18 @@ impl Acquisition {
     fn count_grants(&mut self, elapsed: Duration) -> Step {
         let quorum = majority(self.nodes.len());
         let open = self.count(|votes| votes.acquire.is_none());
-        let grants: Vec<u64> = self.grants().map(|(_, token)| token).collect();
-        if grants.len() < quorum {
-            return if grants.len() + open < quorum { self.fail_when_classified() } else { Step::Wait };
+        let granted = self.grants().count();
+        if granted < quorum {
+            return if granted + open < quorum { self.fail_when_classified() } else { Step::Wait };
         }
         // The usual case, in one round trip: nodes that have seen the same attempts, or were given the same clock as a hint, agree.
-        let agreed = |token: &u64| grants.iter().filter(|other| *other == token).count() >= quorum;
-        if let Some(token) = grants.iter().copied().find(agreed) {
-            return self.decide(token, elapsed);
+        let tokens = || self.grants().map(|(_, token)| token);
+        let agreed = tokens().find(|token| tokens().filter(|other| other == token).count() >= quorum);
+        let largest = tokens().max().unwrap_or_default();
+        match agreed {
+            Some(token) => self.decide(token, elapsed),
+            None => self.propose(1, largest, elapsed),
         }
-        self.propose(1, grants.into_iter().max().unwrap_or_default(), elapsed)
     }
 
     fn count_confirms(&mut self, elapsed: Duration) -> Step {

@@ -113,11 +113,12 @@ impl Worker {
     /// everything is answered.
     pub(super) async fn run(mut self) {
         let gone = self.gone.clone();
-        let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
+        // Both wait across all passes: to begin to wait takes a lock.
+        let (mut lost, mut stalled) = (pin!(gone.cancelled()), pin!(sleep_until(self.moved + STALLED_AFTER)));
         while self.open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
-                () = gone.cancelled() => return,
+                () = &mut lost => return,
                 // Moves the bytes: of what the last pass sent, and of the replies for the next one.
                 // If it ends, nothing will come any more.
                 () = &mut self.driver => gone.cancel(),
