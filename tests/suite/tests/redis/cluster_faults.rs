@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 pub(crate) const TTL: Duration = Duration::from_millis(1500);
 /// How much longer than a quarantine a lock may be missing after a failover or a move, on a busy machine: until a service notices, and
 /// asks whether the quarantine is over.
-const MARGIN: Duration = Duration::from_secs(5);
+const MARGIN: Duration = Duration::from_secs(15);
 const NAMES: usize = 8;
 
 /// Managers that take the same few locks again and again.

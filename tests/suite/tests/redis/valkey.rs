@@ -17,20 +17,24 @@ fn installed(test: &str) -> impl Iterator<Item = PathBuf> {
 // promise: exclusion, turns
 #[tokio::test]
 async fn locks_of_every_kind_are_had_kept_and_left_to_others_on_valkey() {
-    for program in installed("locks_of_every_kind_are_had_kept_and_left_to_others_on_valkey") {
+    let releases = installed("locks_of_every_kind_are_had_kept_and_left_to_others_on_valkey");
+    let tried = releases.map(|program| async move {
         let servers = join_all((0..3).map(|_| RedisServer::start_program(&program, &[]))).await;
         let builder = || LockManager::builder().redis(servers.iter().map(RedisServer::url));
         try_every_kind(|| builder().node_timeout(Duration::from_secs(1)), &Kind::ALL).await;
-    }
+    });
+    join_all(tried).await;
 }
 
 // promise: exclusion, turns
 #[tokio::test]
 async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster_of_valkey() {
-    for program in installed("locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster_of_valkey") {
+    let releases = installed("locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster_of_valkey");
+    let tried = releases.map(|program| async move {
         let cluster = SlotCluster::start_program(&program, 3, 0, &[]).await;
         try_every_kind(|| LockManager::builder().redis_cluster([cluster.url()]).shards(16), &Kind::ALL).await;
-    }
+    });
+    join_all(tried).await;
 }
 
 // promise: exclusion, fencing, quarantine
@@ -59,7 +63,7 @@ async fn slots_that_move_at_once_under_load_and_back_lead_to_no_second_holder() 
     let cluster = SlotCluster::start_program(&program, 3, 0, &[]).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;
     load.longest_without("the start").await;
-    for (slot, owner) in slots(&cluster).await {
+    for (slot, owner) in slots(&cluster).await.into_iter().take(2) {
         let target = (owner + 1) % 3;
         for (from, to) in [(owner, target), (target, owner)] {
             cluster.move_slot_at_once(slot, from, to).await;
