@@ -85,6 +85,8 @@ impl Instance {
             masters.advance(EVICTION_GAP);
             forced.abort();
         }
+        // The loss of one lock of a set ends the others, too, whose keys have not been touched then.
+        masters.expire_all();
         was_told
     }
 }

@@ -8,6 +8,7 @@ mod inputs;
 mod kinds;
 mod lock_order;
 mod mutants;
+mod sets_and_permits;
 mod sound;
 mod stores;
 mod surroundings;

@@ -45,6 +45,11 @@ impl Db {
         self.access(|tables| (tables.sold, tables.orders) = (UNITS - stock, tables.orders + 1)).await;
     }
 
+    /// Both writes, in one statement that reads, too.
+    pub(crate) async fn sell_one(&self) {
+        self.access(|tables| (tables.sold, tables.orders) = (tables.sold + 1, tables.orders + 1)).await;
+    }
+
     /// A claim, and then a read, in one transaction.
     pub(crate) async fn claim_and_read(&self, token: FencingToken) -> Result<i64, Stale> {
         self.access(|tables| tables.claim(token).map(|()| UNITS - tables.sold)).await
