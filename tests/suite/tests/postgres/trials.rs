@@ -14,7 +14,17 @@ use tokio_postgres::NoTls;
 enum Guard {
     Nothing,
     Row,
+    /// A holder that goes on after its loss.
+    Lock,
     LockAndClaim,
+    /// The stock in one transaction, and the order in the next.
+    LockAroundTwoTransactions,
+}
+
+impl Guard {
+    fn takes_the_lock(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Row)
+    }
 }
 
 const TABLES: &str = "DROP TABLE IF EXISTS trial_stock; CREATE TABLE trial_stock (quantity BIGINT, orders BIGINT); \
@@ -22,6 +32,8 @@ const TABLES: &str = "DROP TABLE IF EXISTS trial_stock; CREATE TABLE trial_stock
 const READ: &str = "SELECT quantity FROM trial_stock";
 const READ_AND_LOCK: &str = "SELECT quantity FROM trial_stock FOR UPDATE";
 const WRITE: &str = "UPDATE trial_stock SET quantity = $1, orders = orders + 1";
+const WRITE_HALF: &str = "UPDATE trial_stock SET quantity = quantity - 1";
+const WRITE_THE_OTHER_HALF: &str = "UPDATE trial_stock SET orders = orders + 1";
 
 async fn fresh(server: &PostgresServer) {
     server.query(&format!("{TABLES}; {}; DELETE FROM lock_fence", fence::CREATE_TABLE)).await;
@@ -66,14 +78,25 @@ where
     .await
 }
 
+#[track_caller]
+fn finds(question: Question, outcome: &Outcome) {
+    assert!(outcome.breaks(question) && outcome.problems.is_empty(), "{outcome}");
+}
+
 async fn sell_by_sqlx(
     locks: LockManager,
     pool: PgPool,
     guard: Guard,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let held = if guard == Guard::LockAndClaim { Some(locks.lock("stock").acquire().await?) } else { None };
+    let held = if guard.takes_the_lock() { Some(locks.lock("stock").acquire().await?) } else { None };
+    if guard == Guard::LockAroundTwoTransactions {
+        sqlx::query(WRITE_HALF).execute(&pool).await?;
+        tokio::task::yield_now().await;
+        sqlx::query(WRITE_THE_OTHER_HALF).execute(&pool).await?;
+        return Ok(());
+    }
     let mut tx = pool.begin().await?;
-    if let Some(held) = &held {
+    if let Some(held) = held.as_ref().filter(|_| guard == Guard::LockAndClaim) {
         fence::sqlx::claim(&mut tx, held).await?;
     }
     let read = if guard == Guard::Row { READ_AND_LOCK } else { READ };
@@ -97,14 +120,16 @@ async fn pool(server: Arc<PostgresServer>) -> PgPool {
 async fn work_through_sqlx_is_told_apart() {
     let server = Arc::new(PostgresServer::start().await);
     let unguarded = by_sqlx(&server, Guard::Nothing, &[Question::Race]).await;
-    assert!(unguarded.breaks(Question::Race) && unguarded.problems.is_empty(), "{unguarded}");
     // sqlx logs its statements: the place is known.
     assert!(
         unguarded.broken.iter().any(|schedule| schedule.place.as_ref().is_some_and(|at| at.contains(READ))),
         "{unguarded}"
     );
+    finds(Question::Race, &unguarded);
     // The other waits for the row: it makes no step until the first has committed.
     by_sqlx(&server, Guard::Row, &[Question::HangUp]).await.assert_holds();
+    finds(Question::HangUp, &by_sqlx(&server, Guard::LockAroundTwoTransactions, &[Question::HangUp]).await);
+    finds(Question::Lost, &by_sqlx(&server, Guard::Lock, &[Question::Lost]).await);
     by_sqlx(&server, Guard::LockAndClaim, &[Question::HangUp, Question::Lost]).await.assert_holds();
 }
 
@@ -113,9 +138,15 @@ async fn sell_by_tokio_postgres(
     mut client: tokio_postgres::Client,
     guard: Guard,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let held = if guard == Guard::LockAndClaim { Some(locks.lock("stock").acquire().await?) } else { None };
+    let held = if guard.takes_the_lock() { Some(locks.lock("stock").acquire().await?) } else { None };
+    if guard == Guard::LockAroundTwoTransactions {
+        client.execute(WRITE_HALF, &[]).await?;
+        tokio::task::yield_now().await;
+        client.execute(WRITE_THE_OTHER_HALF, &[]).await?;
+        return Ok(());
+    }
     let tx = client.transaction().await?;
-    if let Some(held) = &held {
+    if let Some(held) = held.as_ref().filter(|_| guard == Guard::LockAndClaim) {
         fence::tokio_postgres::claim(&tx, held).await?;
     }
     let read = if guard == Guard::Row { READ_AND_LOCK } else { READ };
@@ -139,8 +170,9 @@ async fn client(server: Arc<PostgresServer>) -> tokio_postgres::Client {
 #[tokio::test]
 async fn work_through_tokio_postgres_is_told_apart() {
     let server = Arc::new(PostgresServer::start().await);
-    let unguarded = by_tokio_postgres(&server, Guard::Nothing, &[Question::Race]).await;
-    assert!(unguarded.breaks(Question::Race) && unguarded.problems.is_empty(), "{unguarded}");
+    finds(Question::Race, &by_tokio_postgres(&server, Guard::Nothing, &[Question::Race]).await);
     by_tokio_postgres(&server, Guard::Row, &[Question::HangUp]).await.assert_holds();
+    finds(Question::HangUp, &by_tokio_postgres(&server, Guard::LockAroundTwoTransactions, &[Question::HangUp]).await);
+    finds(Question::Lost, &by_tokio_postgres(&server, Guard::Lock, &[Question::Lost]).await);
     by_tokio_postgres(&server, Guard::LockAndClaim, &[Question::HangUp, Question::Lost]).await.assert_holds();
 }
