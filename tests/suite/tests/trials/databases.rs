@@ -122,7 +122,8 @@ async fn a_client_that_hangs_up_leaves_half_a_sale_in_two_transactions_of_sqlite
 async fn a_holder_that_goes_on_after_its_loss_overwrites_in_sqlite_without_a_claim() {
     let outcome = two_sales(Sale::WithoutClaim, &[Question::Lost]).await;
     assert!(outcome.breaks(Question::Lost) && outcome.problems.is_empty(), "{outcome}");
-    assert!(outcome.to_string().contains("A went on without its lock, and succeeded"), "{outcome}");
+    // Either may be the first whose loss breaks it: their transactions are on other threads.
+    assert!(outcome.to_string().contains(" went on without its lock, and succeeded"), "{outcome}");
 }
 
 #[tokio::test]
