@@ -11,7 +11,7 @@ use crate::quorum::Failure;
 use crate::random::Random;
 
 /// The most requests that attempts of one kind have under way at once, to all nodes together. Each attempt sends one to every node.
-const MAX_REQUESTS: usize = 320;
+const MAX_REQUESTS: usize = 640;
 
 /// While an outage lasts, one attempt is made in this time, with jitter. The other callers are answered with its votes: many
 /// processes whose callers try again at once would keep slow nodes from recovering.

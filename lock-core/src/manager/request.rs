@@ -149,7 +149,7 @@ impl LockRequest {
     /// row and at most 20 ms, and then leaves it to the others. A caller that [does not wait](Self::try_acquire) takes no place
     /// in the queue.
     ///
-    /// A manager makes at most 64 attempts at once on five nodes, and 320 on one, so that a burst of callers does not flood them; the
+    /// A manager makes at most 128 attempts at once on five nodes, and 640 on one, so that a burst of callers does not flood them; the
     /// others wait in line.
     /// If no majority replies, the attempt is repeated inside `wait`, with growing pauses. Only when the quorum has been lost for
     /// a second are callers answered at once, until a majority is back. A manager that

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 const ROUND_TRIP: Duration = Duration::from_millis(40);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 /// The most attempts of a manager that are in progress at once on five nodes.
-const MAX_ATTEMPTS: usize = 64;
+const MAX_ATTEMPTS: usize = 128;
 /// How many rounds of attempts a thousand callers need.
 const ROUNDS: usize = 1000_usize.div_ceil(MAX_ATTEMPTS);
 const WAIT: Duration = Duration::from_secs(20);
@@ -53,7 +53,7 @@ async fn renewals_and_releases_do_not_wait_in_line() {
     let (_cluster, locks) = slow_cluster().await;
     let ttl = Duration::from_secs(1);
     let guard = locks.lock("r").ttl(ttl).acquire().await.unwrap();
-    let burst: Vec<_> = (0..5000).map(|number| tokio::spawn(locks.lock(format!("r{number}")).acquire())).collect();
+    let burst: Vec<_> = (0..10_000).map(|number| tokio::spawn(locks.lock(format!("r{number}")).acquire())).collect();
     sleep(2 * ttl).await;
     assert!(guard.is_valid(), "it was renewed");
     assert!(!burst.last().unwrap().is_finished());
@@ -112,7 +112,7 @@ async fn a_caller_that_the_nodes_call_does_not_wait_behind_a_burst() {
     let held = other.lock("r").acquire().await.unwrap();
     let waiting = tokio::spawn(locks.lock("r").acquire());
     sleep(3 * ROUND_TRIP).await;
-    let burst: Vec<_> = (0..5000).map(|number| tokio::spawn(locks.lock(format!("r{number}")).acquire())).collect();
+    let burst: Vec<_> = (0..10_000).map(|number| tokio::spawn(locks.lock(format!("r{number}")).acquire())).collect();
     sleep(ROUND_TRIP).await;
     let released = Instant::now();
     drop(held);

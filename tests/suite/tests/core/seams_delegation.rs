@@ -71,7 +71,7 @@ async fn a_delegation_is_adopted_and_kept_beside_a_burst() {
     let guard = holder.lock("r").acquire().await.unwrap();
     let delegation = guard.delegate().expires_in(LONG).create().unwrap();
     cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
-    let burst: Vec<_> = (0..5000).map(|number| tokio::spawn(other.lock(format!("r{number}")).acquire())).collect();
+    let burst: Vec<_> = (0..10_000).map(|number| tokio::spawn(other.lock(format!("r{number}")).acquire())).collect();
     sleep(ROUND_TRIP / 2).await;
     let began = Instant::now();
     let adopted = other.adopt(delegation.as_str()).await.unwrap();

@@ -17,7 +17,7 @@ const WAIT: Duration = Duration::from_secs(60);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 const SLOW: Duration = Duration::from_millis(40);
 /// The most attempts of a shard that are in progress at once on three nodes.
-const MAX_ATTEMPTS: usize = 106;
+const MAX_ATTEMPTS: usize = 213;
 
 /// A master whose shards are nodes of their own, so that a fault may concern one of them alone.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl LockNode for Master {
 }
 
 /// How many locks there are, so that each shard has more than it has attempts in three rounds.
-const NAMES: usize = 800;
+const NAMES: usize = 1600;
 
 /// Three masters, each with two shards.
 struct Masters(Vec<Master>);
