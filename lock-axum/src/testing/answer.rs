@@ -52,6 +52,11 @@ impl Answer {
         self.status().is_success() && !matches!(self.0, Kind::BrokenOff { .. })
     }
 
+    /// Whether the service would upgrade the connection, if there were one.
+    pub(super) fn asks_for_an_upgrade(&self) -> bool {
+        matches!(self.status(), StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED)
+    }
+
     /// Whether the trial hung up, so that the client knows nothing.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {

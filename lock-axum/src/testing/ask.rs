@@ -76,6 +76,9 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
                 return Err(Problem::NeverHolds { ran: ran.facts.lines });
             }
             steps.push(ran.facts.steps[first]);
+            if ran.answers[first].asks_for_an_upgrade() {
+                self.outcome.problems.push(Problem::Upgrade { request: first });
+            }
         }
         Ok(steps)
     }

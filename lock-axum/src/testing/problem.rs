@@ -76,8 +76,17 @@ pub enum Problem {
         /// What had run.
         ran: Vec<String>,
     },
+    /// A request asks for a WebSocket, or another upgrade. Nothing of its session was tried.
+    #[error(
+        "{} asks for an upgrade, and a trial has no connection that could be upgraded: put the work of the session into a function, and try that with .tasks(..)",
+        letter(*.request)
+    )]
+    Upgrade {
+        /// The request, in the order in which they were added, from 0.
+        request: usize,
+    },
     /// A run did not end in its time, or its requests wait for each other. The rest of its question was not tried.
-    #[error("a run does not end{}", Lines(.ran))]
+    #[error("a run does not end: its requests wait for each other, or take longer than .max_time{}", Lines(.ran))]
     Stuck {
         /// What had run, and where each request stands.
         ran: Vec<String>,

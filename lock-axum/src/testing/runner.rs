@@ -33,6 +33,8 @@ pub(super) struct Ran {
     pub(super) applies: bool,
     pub(super) check: bool,
     pub(super) facts: Facts,
+    /// In the order of the requests.
+    pub(super) answers: Vec<Answer>,
 }
 
 /// What all runs of a trial share.
@@ -99,8 +101,8 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         self.settle(managers, tasks, plan.question).await;
         let mut facts = told.facts(&requests, plan);
         let answers: Vec<_> = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
-        let check = if applies { self.check(plan, state, answers, &mut facts).await? } else { true };
-        Ok(Ran { was_held, second_was_held, applies, check, facts })
+        let check = if applies { self.check(plan, state, &answers, &mut facts).await? } else { true };
+        Ok(Ran { was_held, second_was_held, applies, check, facts, answers })
     }
 
     /// The output of a future of the program, or what it said when it panicked.
@@ -118,10 +120,10 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
 
     /// Work on a blocking thread goes on when its request is dropped, and a busy machine may not have come to its end: what is false then is looked
     /// at again.
-    async fn check(&self, plan: Plan, state: S, answers: Vec<Answer>, facts: &mut Facts) -> Result<bool, Problem> {
+    async fn check(&self, plan: Plan, state: S, answers: &[Answer], facts: &mut Facts) -> Result<bool, Problem> {
         let mut looks = 0;
         loop {
-            let holds = self.check_once(clone_of(&state)?, answers.clone(), facts).await?;
+            let holds = self.check_once(clone_of(&state)?, answers.to_vec(), facts).await?;
             if holds || !plan.question.is_some_and(Question::drops_requests) || self.clock.is_idle(looks) {
                 return Ok(holds);
             }

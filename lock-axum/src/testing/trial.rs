@@ -149,6 +149,9 @@ impl<S: Clone + Send + 'static> Trial<S> {
 
     /// Adds a request. Two of the same are two clients, or one that repeats itself.
     ///
+    /// A trial has no connection. A request that asks for another protocol on it, such as a WebSocket, is
+    /// [`Problem::Upgrade`](super::Problem::Upgrade): try the work of its session with [`tasks`](Self::tasks).
+    ///
     /// # Panics
     ///
     /// If `request` does.

@@ -13,4 +13,5 @@ mod sound;
 mod stores;
 mod surroundings;
 mod telling;
+mod upgrades;
 mod waiting;
