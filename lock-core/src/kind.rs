@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::limits::MAX_PERMITS;
+
 /// What a lock allows beside it.
 ///
 /// # Examples
@@ -36,6 +38,10 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub(crate) fn is_read(self) -> bool {
+        self == Self::Read
+    }
+
     /// Whether slots of a resource are locked, and not the resource itself: the two know nothing of each other.
     pub(crate) fn has_slots(self) -> bool {
         match self {
@@ -50,6 +56,15 @@ impl Kind {
             Self::Write | Self::Read => slot.is_none(),
             Self::Permit { of } => slot.is_some_and(|slot| slot < of),
         }
+    }
+
+    /// From how many slots the caller of a request for this one may choose: at least that one.
+    pub(crate) fn permits(self, slot: u32) -> u32 {
+        match self {
+            Self::Write | Self::Read => slot.saturating_add(1),
+            Self::Permit { of } => of,
+        }
+        .min(MAX_PERMITS)
     }
 }
 

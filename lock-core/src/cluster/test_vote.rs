@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Cluster, Complaint, MemberState, events};
 use crate::error::NodeError;
-use crate::node::{Mode, Operation, QueuePosition, Reply, ReplySender};
+use crate::node::{Kind, Operation, QueuePosition, Reply, ReplySender};
 use crate::quorum::RollCall;
 use crate::random::{Epoch, Random};
 
@@ -96,7 +96,7 @@ impl Cluster {
         };
         let owner = self.random.owner();
         let keys = self.keyspace.test_keys(owner);
-        let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+        let acquire = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write };
         let extend = Operation::Extend { owner, ttl: EXTENDED_TTL };
         let release = Operation::Release { owner, position: QueuePosition::None };
         // All are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.

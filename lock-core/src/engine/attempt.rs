@@ -162,7 +162,7 @@ impl<'a> Attempt<'a> {
             hint: self.engine.cluster.clock(),
             tokens: self.wanted.tokens,
             since: self.record.positions().and_then(|positions| positions.since),
-            mode: self.wanted.options.kind.into(),
+            kind: self.wanted.options.kind,
         }
     }
 

@@ -139,7 +139,7 @@ impl<'a> AttemptRecord<'a> {
             && let Some(since) = positions.since
         {
             positions.nodes = positions.nodes.union(self.grant.footprint.nodes);
-            self.grant.footprint.position = QueuePosition::Keep { since, mode: self.options.kind.into() };
+            self.grant.footprint.position = QueuePosition::Keep { since, kind: self.options.kind };
         }
         let members = &self.grant.engine().cluster.members;
         let names = members.iter().map(|member| member.node.name().to_owned());

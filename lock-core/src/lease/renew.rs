@@ -257,7 +257,7 @@ impl Extension {
             // Before it is sent: the release must go there, too, even if nothing is ever heard of this request.
             grant.may_be_on(node);
             // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
-            let replace = Operation::Replace { owner, ttl, token: token.get(), mode: lease.kind().into() };
+            let replace = Operation::Replace { owner, ttl, token: token.get(), kind: lease.kind() };
             self.engine.cluster.send(node, &mut RollCall::by_any_roster(), keys, replace, ReplySender::unwanted());
         }
     }

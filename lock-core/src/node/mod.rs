@@ -24,7 +24,6 @@ mod link;
 mod lock_node;
 mod look;
 mod memory;
-mod mode;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -63,7 +62,6 @@ pub use self::lock_node::LockNode;
 pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::{MemoryBackup, MemoryNode};
-pub use self::mode::Mode;
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresNode;
 pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
@@ -83,4 +81,5 @@ pub use self::wakeup::{RESERVATION_TTL, Wakeup, Wakeups};
 #[cfg(feature = "zookeeper")]
 pub use self::zookeeper::ZooKeeperNode;
 pub use crate::error::{NodeError, NotMember, Refusal};
+pub use crate::kind::Kind;
 pub use crate::random::{Epoch, OwnerId, WaiterId};

@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::{LockKeys, Mode};
+use super::{Kind, LockKeys};
 use crate::random::{Epoch, OwnerId, WaiterId};
 
 /// An operation on a lock, addressed to a node in a certain epoch.
@@ -90,7 +90,7 @@ pub enum Operation {
         /// agree on the order. `None` for a caller that does not wait.
         since: Option<NonZeroU64>,
         /// Whether it reads or writes.
-        mode: Mode,
+        kind: Kind,
     },
     /// Sets `F` to `token` if `L` is held by this owner and `F ≤ token`:
     /// [`Reply::Confirmed`](super::Reply::Confirmed). Otherwise [`Reply::Refused`](super::Reply::Refused).
@@ -121,7 +121,7 @@ pub enum Operation {
         /// The token of the lease.
         token: u64,
         /// Whether it reads or writes.
-        mode: Mode,
+        kind: Kind,
     },
     /// Turns the writer that holds `L` into a reader, in one step, for at least `ttl` from now. It replies as to an extend, and a reader
     /// is extended.
@@ -173,6 +173,6 @@ pub enum QueuePosition {
         /// The beginning of the wait.
         since: NonZeroU64,
         /// What it waits for.
-        mode: Mode,
+        kind: Kind,
     },
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::node::{
-    Epoch, Keyspace, LockKeys, Mode, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request,
+    Epoch, Keyspace, Kind, LockKeys, NodeFuture, Operation, OwnerId, QueuePosition, Reply, ReplySender, Request,
     WaiterId, Wakeups,
 };
 use lock_core::{LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
@@ -113,7 +113,7 @@ impl RawNode {
             hint: fence,
             tokens: 1,
             since: None,
-            mode: Mode::Write,
+            kind: Kind::Write,
         };
         assert_eq!(self.send(resource, acquire).await, Ok(Reply::Granted { token: fence }));
         assert_eq!(

@@ -8,7 +8,7 @@ use super::run::{Run, Runner};
 use super::sequences::Sequence;
 use super::step::{Step, acquire};
 use super::timed;
-use crate::node::{LockNode, Mode};
+use crate::node::{Kind, LockNode};
 
 /// A comparison of a node with the rules.
 ///
@@ -130,5 +130,5 @@ impl Conformance {
 
 /// What every sequence begins with: a node without a record grants nothing, and then it is admitted.
 fn opening(ttl: Duration) -> [Step; 2] {
-    [Step::request(1, 0, acquire(1, None, 0, Mode::Write, ttl)), Step::admit()]
+    [Step::request(1, 0, acquire(1, None, 0, Kind::Write, ttl)), Step::admit()]
 }

@@ -1,5 +1,5 @@
 use super::step::{Epochs, Step};
-use crate::node::{Mode, Operation, QueuePosition};
+use crate::node::{Kind, Operation, QueuePosition};
 
 /// Something that the rules ask for and a node does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,20 +81,20 @@ fn without_wait(mut operation: Operation) -> Operation {
 
 /// The operation of one that does not read.
 pub(super) fn as_writer(operation: Operation) -> Operation {
-    with_mode(operation, |mode| if mode.is_read() { Mode::Write } else { mode })
+    with_kind(operation, |kind| if kind.is_read() { Kind::Write } else { kind })
 }
 
 /// The operation of one that wants one of this many slots.
 pub(super) fn as_permit(operation: Operation, of: u32) -> Operation {
-    with_mode(operation, |_| Mode::Permit { of })
+    with_kind(operation, |_| Kind::Permit { of })
 }
 
-/// The operation in another mode, in which nobody reads: a downgrade is an extend.
-fn with_mode(mut operation: Operation, change: impl Fn(Mode) -> Mode) -> Operation {
+/// The operation of another kind, of which nobody reads: a downgrade is an extend.
+fn with_kind(mut operation: Operation, change: impl Fn(Kind) -> Kind) -> Operation {
     match &mut operation {
-        Operation::Acquire { mode, .. }
-        | Operation::Replace { mode, .. }
-        | Operation::Release { position: QueuePosition::Keep { mode, .. }, .. } => *mode = change(*mode),
+        Operation::Acquire { kind, .. }
+        | Operation::Replace { kind, .. }
+        | Operation::Release { position: QueuePosition::Keep { kind, .. }, .. } => *kind = change(*kind),
         Operation::Downgrade { owner, ttl } => return Operation::Extend { owner: *owner, ttl: *ttl },
         _ => {}
     }

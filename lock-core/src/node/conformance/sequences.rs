@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::lack::{Lack, Lacks, as_permit};
 use super::step::{Epochs, FIRST_SLOT, LOCKS, RecordChange, Step, WAITERS, acquire, owner};
-use crate::node::{Mode, Operation, OwnerId, QueuePosition};
+use crate::node::{Kind, Operation, OwnerId, QueuePosition};
 use crate::random::Random;
 use crate::token::MAX_TOKEN;
 
@@ -42,8 +42,8 @@ impl Sequence {
     pub(super) fn always(ttl: Duration) -> Vec<Self> {
         let holders_and_ended = [(11, 0), (11, 1), (11, 2), (11, 4), (11, 9), (11, 11), (3, 0), (3, 2), (1, 5)];
         let queues = holders_and_ended.into_iter().map(|(holder, ended)| offers_to_a_long_queue(ttl, holder, ended));
-        let evicted = [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Permit { of: 1 })];
-        let evicted = evicted.into_iter().map(|(lock, mode)| nothing_moves_an_evicted_lock(ttl, lock, mode));
+        let evicted = [(0, Kind::Write), (1, Kind::Read), (FIRST_SLOT, Kind::Permit { of: 1 })];
+        let evicted = evicted.into_iter().map(|(lock, kind)| nothing_moves_an_evicted_lock(ttl, lock, kind));
         let slots =
             [2, 3, 12].into_iter().flat_map(|permits| [0, 1, 2, 5].map(|ended| slots_for_a_queue(ttl, permits, ended)));
         [readers_join_while_the_lock_is_kept(ttl)].into_iter().chain(queues).chain(evicted).chain(slots).collect()
@@ -102,19 +102,19 @@ impl Draw {
         let (owner, token) = (self.owner(), self.token());
         let ttl = self.ttl.saturating_mul(1 + u32::from(self.one_in(2)) + u32::from(self.one_in(2)));
         let since = NonZeroU64::MIN.saturating_add(self.below(5));
-        let mode = if self.one_in(3) { Mode::Write } else { Mode::Read };
+        let kind = if self.one_in(3) { Kind::Write } else { Kind::Read };
         let acquire = |since| {
             let tokens = if self.one_in(4) { 20 } else { 1 };
-            Operation::Acquire { owner, ttl, hint: token, tokens, since, mode }
+            Operation::Acquire { owner, ttl, hint: token, tokens, since, kind }
         };
         match self.below(14) {
             0 => acquire(None),
             1..4 => acquire(Some(since)),
             4 => Operation::Confirm { owner, token },
             5 | 6 => Operation::Extend { owner, ttl },
-            7 => Operation::Replace { owner, ttl, token, mode },
+            7 => Operation::Replace { owner, ttl, token, kind },
             8 => Operation::Release { owner, position: QueuePosition::None },
-            9 => Operation::Release { owner, position: QueuePosition::Keep { since, mode } },
+            9 => Operation::Release { owner, position: QueuePosition::Keep { since, kind } },
             10 => Operation::LeaveQueue,
             11 => Operation::Downgrade { owner, ttl },
             _ => Operation::Release { owner, position: QueuePosition::Leave },
@@ -153,12 +153,12 @@ impl Draw {
 
 /// A lock is kept for a reader, another one is put back, and a third joins that one.
 fn readers_join_while_the_lock_is_kept(ttl: Duration) -> Sequence {
-    let (since, mode) = (NonZeroU64::MIN, Mode::Read);
+    let (since, kind) = (NonZeroU64::MIN, Kind::Read);
     let release = |number, position| Operation::Release { owner: owner(number), position };
     let steps = [
-        (1, release(1, QueuePosition::Keep { since, mode })),
-        (2, Operation::Replace { owner: owner(1), ttl, token: 0, mode }),
-        (2, acquire(4, Some(since), 0, mode, ttl)),
+        (1, release(1, QueuePosition::Keep { since, kind })),
+        (2, Operation::Replace { owner: owner(1), ttl, token: 0, kind }),
+        (2, acquire(4, Some(since), 0, kind, ttl)),
         (1, release(4, QueuePosition::None)),
         (1, release(1, QueuePosition::None)),
     ];
@@ -171,7 +171,7 @@ fn offers_to_a_long_queue(ttl: Duration, holder: u64, ended: u64) -> Sequence {
     let listening = 11;
     // The clock is ahead of every fence.
     let acquire =
-        |number: u64, since| acquire(u128::from(number), NonZeroU64::new(since), 10 * number, Mode::Write, ttl);
+        |number: u64, since| acquire(u128::from(number), NonZeroU64::new(since), 10 * number, Kind::Write, ttl);
     // The twelfth process does not listen.
     let waiter = |place| if place == ended { 12 } else { place };
     let waiting = (1..=listening).map(|place| (waiter(place), acquire(1 + place, place)));
@@ -184,14 +184,14 @@ fn offers_to_a_long_queue(ttl: Duration, holder: u64, ended: u64) -> Sequence {
 }
 
 /// A lock is granted to nobody for a moment when its holder was evicted, and nothing that its former holder asks for changes that.
-fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, mode: Mode) -> Sequence {
-    let acquire = |number, mode| acquire(number, None, 0, mode, ttl);
-    let replace = |number| Operation::Replace { owner: owner(number), ttl, token: 9, mode };
+fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, kind: Kind) -> Sequence {
+    let acquire = |number, kind| acquire(number, None, 0, kind, ttl);
+    let replace = |number| Operation::Replace { owner: owner(number), ttl, token: 9, kind };
     let request = |operation| Step::request(1, lock, operation);
     let operations = [
-        acquire(1, mode),
-        acquire(2, Mode::Write),
-        acquire(3, mode),
+        acquire(1, kind),
+        acquire(2, Kind::Write),
+        acquire(3, kind),
         replace(1),
         replace(2),
         Operation::Extend { owner: owner(1), ttl },
@@ -199,7 +199,7 @@ fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, mode: Mode) -> Sequ
         Operation::Release { owner: owner(1), position: QueuePosition::Leave },
     ];
     let evict = Step::Evict { lock, epoch: Epochs::Present, owners: vec![owner(1)], token: 50 };
-    let before = [request(acquire(1, mode)), evict];
+    let before = [request(acquire(1, kind)), evict];
     Sequence::new(before.into_iter().chain(operations.map(request)).chain([Step::Look(Epochs::Present)]))
 }
 /// Two slots are released one after the other while six processes wait, of which one has ended and one counts with a single permit. Those
@@ -207,13 +207,13 @@ fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, mode: Mode) -> Sequ
 fn slots_for_a_queue(ttl: Duration, permits: u32, ended: u64) -> Sequence {
     let (listening, holder, few) = (6, 7, 4);
     let (first, second) = (FIRST_SLOT, FIRST_SLOT + 1);
-    let mode = |waiter| Mode::Permit { of: if waiter == few { 1 } else { permits } };
+    let kind = |waiter| Kind::Permit { of: if waiter == few { 1 } else { permits } };
     let acquire = |waiter: u64, number: u64, waits: bool| {
         let since = NonZeroU64::new(waiter).filter(|_| waits);
-        acquire(u128::from(number), since, 10 * number, mode(waiter), ttl)
+        acquire(u128::from(number), since, 10 * number, kind(waiter), ttl)
     };
     let release = |number, position| Operation::Release { owner: owner(number), position };
-    let keep = |waiter| QueuePosition::Keep { since: NonZeroU64::MIN.saturating_add(waiter), mode: mode(waiter) };
+    let keep = |waiter| QueuePosition::Keep { since: NonZeroU64::MIN.saturating_add(waiter), kind: kind(waiter) };
     // The eighth process does not listen.
     let waiter = |place| if place == ended { 8 } else { place };
     let begin = [(holder, first, acquire(holder, 1, false)), (holder, second, acquire(holder, 2, false))];
@@ -231,7 +231,7 @@ fn slots_for_a_queue(ttl: Duration, permits: u32, ended: u64) -> Sequence {
         (2, first, release(22, keep(2))),
         (few, first, acquire(few, 24, true)),
         (1, second, release(21, QueuePosition::None)),
-        (6, second, Operation::Replace { owner: owner(26), ttl, token: 0, mode: mode(6) }),
+        (6, second, Operation::Replace { owner: owner(26), ttl, token: 0, kind: kind(6) }),
         (5, second, Operation::LeaveQueue),
         (6, second, release(26, QueuePosition::Leave)),
         (holder, first, release(24, QueuePosition::None)),

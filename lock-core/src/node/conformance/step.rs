@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::node::{Mode, Operation, OwnerId};
+use crate::node::{Kind, Operation, OwnerId};
 
 /// The locks of a sequence, by name. The first and the third share a fence; the last two are slots of one resource, and share a queue.
 pub(super) const LOCKS: [&str; 5] = ["one", "two", "three", "slots{0}", "slots{1}"];
@@ -18,8 +18,8 @@ pub(super) const fn owner(number: u128) -> OwnerId {
 }
 
 /// An acquire of one token by the owner with this number, which waits if it has a `since`.
-pub(super) fn acquire(number: u128, since: Option<NonZeroU64>, hint: u64, mode: Mode, ttl: Duration) -> Operation {
-    Operation::Acquire { owner: owner(number), ttl, hint, tokens: 1, since, mode }
+pub(super) fn acquire(number: u128, since: Option<NonZeroU64>, hint: u64, kind: Kind, ttl: Duration) -> Operation {
+    Operation::Acquire { owner: owner(number), ttl, hint, tokens: 1, since, kind }
 }
 
 /// What both sides are asked at once.

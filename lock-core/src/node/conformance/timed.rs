@@ -12,7 +12,7 @@ use super::run::Runner;
 use super::side::{Keys, Side};
 use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
 use crate::node::limits::QUEUE_TTL;
-use crate::node::{EVICTION_GAP, Eviction, Mode, NodeError, Operation, QueuePosition, RESERVATION_TTL, Reply};
+use crate::node::{EVICTION_GAP, Eviction, Kind, NodeError, Operation, QueuePosition, RESERVATION_TTL, Reply};
 
 /// How long a lock lives whose end is waited for.
 const BRIEF: Duration = Duration::from_millis(150);
@@ -27,8 +27,8 @@ const HELD: Reply = Reply::Held { remaining: None, stranger: false, position: No
 pub(super) async fn check(runner: &Runner<'_>) -> Result<usize, Divergence> {
     a_lock_ends_with_its_ttl(Trial::begin(runner).await?).await?;
     if !runner.lacks.has(Lack::Evict) {
-        for (lock, mode) in [(0, Mode::Write), (1, Mode::Read), (FIRST_SLOT, Mode::Write)] {
-            nobody_has_an_evicted_lock(Trial::begin(runner).await?, lock, mode).await?;
+        for (lock, kind) in [(0, Kind::Write), (1, Kind::Read), (FIRST_SLOT, Kind::Write)] {
+            nobody_has_an_evicted_lock(Trial::begin(runner).await?, lock, kind).await?;
         }
     }
     if !runner.lacks.listens() {
@@ -104,15 +104,15 @@ impl<'a> Trial<'a> {
         }
     }
 
-    fn acquire(&self, number: u128, since: u64, mode: Mode) -> Operation {
-        acquire(number, NonZeroU64::new(since), 0, mode, self.ttl)
+    fn acquire(&self, number: u128, since: u64, kind: Kind) -> Operation {
+        acquire(number, NonZeroU64::new(since), 0, kind, self.ttl)
     }
 
     /// A lock is released for which these processes wait. None of them comes. Returns when.
-    async fn release_to(&mut self, lock: usize, mode: Mode, waiters: &[u64]) -> Result<Instant, Divergence> {
-        self.ask(3, lock, self.acquire(9, 0, mode)).await?;
+    async fn release_to(&mut self, lock: usize, kind: Kind, waiters: &[u64]) -> Result<Instant, Divergence> {
+        self.ask(3, lock, self.acquire(9, 0, kind)).await?;
         for waiter in waiters {
-            self.ask(*waiter, lock, self.acquire(1, *waiter, mode)).await?;
+            self.ask(*waiter, lock, self.acquire(1, *waiter, kind)).await?;
         }
         let released = Instant::now();
         self.ask(3, lock, Operation::Release { owner: owner(9), position: QueuePosition::Leave }).await?;
@@ -138,22 +138,22 @@ fn differ(steps: &[String], rules: &dyn std::fmt::Debug, node: &dyn std::fmt::De
 
 /// A lock ends with its `ttl`, and not before; one that was extended lives on.
 async fn a_lock_ends_with_its_ttl(mut trial: Trial<'_>) -> Result<(), Divergence> {
-    let (ttl, mode) = (trial.ttl, Mode::Write);
+    let (ttl, kind) = (trial.ttl, Kind::Write);
     let extend = Operation::Extend { owner: owner(1), ttl };
     let granted = Instant::now();
     for lock in [0, 1] {
-        trial.expect_reply(lock, acquire(1, None, 0, mode, BRIEF), Reply::Granted { token: 1 }).await?;
+        trial.expect_reply(lock, acquire(1, None, 0, kind, BRIEF), Reply::Granted { token: 1 }).await?;
     }
     trial.expect_reply(1, extend, Reply::Kept).await?;
-    trial.until_granted(0, acquire(2, None, 0, mode, ttl), 2).await?;
+    trial.until_granted(0, acquire(2, None, 0, kind, ttl), 2).await?;
     trial.lasted(granted, BRIEF)?;
     trial.expect_reply(0, extend, Reply::Gone).await?;
-    trial.expect_reply(1, acquire(2, None, 0, mode, ttl), HELD).await
+    trial.expect_reply(1, acquire(2, None, 0, kind, ttl), HELD).await
 }
 
 /// A lock is granted to nobody for a moment when its holder was evicted, also if it is evicted again; and then to others.
-async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, mode: Mode) -> Result<(), Divergence> {
-    let acquire = |number| acquire(number, None, 0, mode, trial.ttl);
+async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, kind: Kind) -> Result<(), Divergence> {
+    let acquire = |number| acquire(number, None, 0, kind, trial.ttl);
     let (first, next) = (acquire(1), acquire(3));
     trial.expect_reply(lock, first, Reply::Granted { token: 1 }).await?;
     let began = Instant::now();
@@ -168,11 +168,11 @@ async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, mode: Mod
 /// A free lock is kept for a waiter that does not come, and then for the next: the first comes too late. Returns false if it took so
 /// long that the second may have been too late as well.
 async fn a_reservation_passes(mut trial: Trial<'_>) -> Result<bool, Divergence> {
-    let (lock, mode) = (1, Mode::Write);
-    let released = trial.release_to(lock, mode, &[1, 2]).await?;
+    let (lock, kind) = (1, Kind::Write);
+    let released = trial.release_to(lock, kind, &[1, 2]).await?;
     sleep(RESERVATION_TTL + Duration::from_millis(5)).await;
-    let first = trial.ask(1, lock, trial.acquire(7, 1, mode)).await?;
-    let second = trial.ask(2, lock, trial.acquire(8, 2, mode)).await?;
+    let first = trial.ask(1, lock, trial.acquire(7, 1, kind)).await?;
+    let second = trial.ask(2, lock, trial.acquire(8, 2, kind)).await?;
     if released.elapsed() >= 2 * RESERVATION_TTL {
         return Ok(false);
     }
@@ -181,19 +181,19 @@ async fn a_reservation_passes(mut trial: Trial<'_>) -> Result<bool, Divergence> 
 
 /// A slot is free, and the waiter that is called does not come: the next takes it.
 async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial<'_>) -> Result<(), Divergence> {
-    let (lock, mode) = (FIRST_SLOT, Mode::Permit { of: 1 });
-    trial.release_to(lock, mode, &[1, 2]).await?;
+    let (lock, kind) = (FIRST_SLOT, Kind::Permit { of: 1 });
+    trial.release_to(lock, kind, &[1, 2]).await?;
     sleep(RESERVATION_TTL + Duration::from_millis(5)).await;
-    let second = trial.ask(2, lock, trial.acquire(8, 2, mode)).await?;
-    let first = trial.ask(1, lock, trial.acquire(7, 1, mode)).await?;
+    let second = trial.ask(2, lock, trial.acquire(8, 2, kind)).await?;
+    let first = trial.ask(1, lock, trial.acquire(7, 1, kind)).await?;
     trial.first_is_too_late(first, second)
 }
 
 /// A slot is free, and the only waiter does not come: a caller that does not wait takes it.
 async fn a_waiter_that_was_called_for_a_slot_keeps_nobody_out(mut trial: Trial<'_>) -> Result<(), Divergence> {
-    let (lock, mode) = (FIRST_SLOT, Mode::Permit { of: 1 });
-    let released = trial.release_to(lock, mode, &[2]).await?;
-    trial.until_granted(lock, trial.acquire(7, 0, mode), 2).await?;
+    let (lock, kind) = (FIRST_SLOT, Kind::Permit { of: 1 });
+    let released = trial.release_to(lock, kind, &[2]).await?;
+    trial.until_granted(lock, trial.acquire(7, 0, kind), 2).await?;
     let elapsed = released.elapsed();
     if elapsed < QUEUE_TTL / 2 { Ok(()) } else { Err(differ(&trial.steps, &"before the queue is over", &elapsed)) }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::ledger_lock::Lock;
 use super::record::Records;
 use crate::node::limits::{MAX_EVICTED, MAX_TOKEN, next_token, too_many_evicted, used_up};
-use crate::node::{self, EVICTION_GAP, Evict, Eviction, LockKeys, LockState, Mode, NodeError, Reply};
+use crate::node::{self, EVICTION_GAP, Evict, Eviction, Kind, LockKeys, LockState, NodeError, Reply};
 use crate::random::OwnerId;
 
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Held {
 #[derive(Clone, Copy)]
 pub(super) struct Claim {
     pub(super) owner: OwnerId,
-    pub(super) mode: Mode,
+    pub(super) kind: Kind,
     pub(super) ttl: Duration,
 }
 
@@ -40,9 +40,9 @@ impl Ledger {
         Some(Held { remaining: lock.expires - now, by_readers: lock.is_shared() })
     }
 
-    /// Whether an owner holds a lock in this mode. A reader does not write: not even by a late request from before it was downgraded.
-    pub(super) fn is_held_by(&self, keys: &LockKeys, owner: OwnerId, mode: Mode, now: Duration) -> bool {
-        let lock = self.lock(keys, now).filter(|lock| mode.is_read() || !lock.is_shared());
+    /// Whether an owner holds a lock of this kind. A reader does not write: not even by a late request from before it was downgraded.
+    pub(super) fn is_held_by(&self, keys: &LockKeys, owner: OwnerId, kind: Kind, now: Duration) -> bool {
+        let lock = self.lock(keys, now).filter(|lock| kind.is_read() || !lock.is_shared());
         lock.is_some_and(|lock| lock.is_held_by(owner, now))
     }
 
@@ -52,10 +52,10 @@ impl Ledger {
         &self,
         keys: &LockKeys,
         held: Option<Held>,
-        (owner, mode): (OwnerId, Mode),
+        (owner, kind): (OwnerId, Kind),
         now: Duration,
     ) -> Option<Duration> {
-        let is_free = held.is_none_or(|held| held.by_readers && mode.is_read());
+        let is_free = held.is_none_or(|held| held.by_readers && kind.is_read());
         // Also if the lock is free: a request of the evicted that was sent before may come after everything else.
         let is_evicted = self.tombstones.of(keys.lock_key(), now).contains(&owner);
         (!is_free || is_evicted).then(|| held.map_or(Duration::ZERO, |held| held.remaining))
@@ -80,7 +80,7 @@ impl Ledger {
     pub(super) fn confirm(&mut self, keys: &LockKeys, owner: OwnerId, token: u64, now: Duration) -> Reply {
         let fence = self.fence(keys);
         // A fence only rises: behind a higher one, a larger token may be in use already.
-        if !self.is_held_by(keys, owner, Mode::Read, now) || fence > token {
+        if !self.is_held_by(keys, owner, Kind::Read, now) || fence > token {
             return Reply::Refused { fence };
         }
         self.records.set_fence(keys, token);
@@ -95,11 +95,11 @@ impl Ledger {
 
     /// Lets a writer read from now on. Returns whether it held the lock to write.
     pub(super) fn downgrade(&mut self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
-        if !self.is_held_by(keys, owner, Mode::Write, now) {
+        if !self.is_held_by(keys, owner, Kind::Write, now) {
             return false;
         }
         let lock = self.locks.get_mut(keys.lock_key());
-        lock.map(|lock| *lock = Lock::new(Mode::Read, owner, lock.expires)).is_some()
+        lock.map(|lock| *lock = Lock::new(Kind::Read, owner, lock.expires)).is_some()
     }
 
     /// Gives a lock back to an owner that lost it here, unless it is refused.
@@ -110,16 +110,16 @@ impl Ledger {
         token: u64,
         now: Duration,
     ) -> Result<Reply, NodeError> {
-        let Claim { owner, mode, .. } = claim;
-        if self.is_held_by(keys, owner, mode, now) {
+        let Claim { owner, kind, .. } = claim;
+        if self.is_held_by(keys, owner, kind, now) {
             return Ok(Reply::Kept);
         }
         let (held, fence) = (self.held(keys, now), self.fence(keys));
-        if self.refusal(keys, held, (owner, mode), now).is_some() {
+        if self.refusal(keys, held, (owner, kind), now).is_some() {
             return Ok(Reply::Gone);
         }
         // Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
-        let after_a_writer = mode.is_read() && held.is_none() && fence > token;
+        let after_a_writer = kind.is_read() && held.is_none() && fence > token;
         let next = if after_a_writer { fence + 1 } else { fence.max(token) };
         self.hold(keys, claim, next, now)?;
         Ok(Reply::Kept)
@@ -127,7 +127,7 @@ impl Ledger {
 
     /// Returns whether the owner held the lock until now.
     pub(super) fn release(&mut self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
-        if !self.is_held_by(keys, owner, Mode::Read, now) {
+        if !self.is_held_by(keys, owner, Kind::Read, now) {
             return false;
         }
         if !self.locks.get_mut(keys.lock_key()).is_some_and(|lock| lock.remove(owner, now)) {
@@ -157,7 +157,7 @@ impl Ledger {
         // For a moment, nobody gets the lock: the process of the evicted may still give it to others of its callers, by a word of the
         // nodes that is not too old.
         if is_held {
-            let nobodys = Lock::new(Mode::Write, OwnerId::NOBODY, now + EVICTION_GAP);
+            let nobodys = Lock::new(Kind::Write, OwnerId::NOBODY, now + EVICTION_GAP);
             self.locks.insert(keys.lock_key().to_owned(), nobodys);
         }
         Ok(Eviction::Evicted { deleted: is_held })
@@ -205,12 +205,12 @@ impl Ledger {
             return Err(used_up());
         }
         self.records.set_fence(keys, fence);
-        let Claim { owner, mode, ttl } = claim;
+        let Claim { owner, kind, ttl } = claim;
         let expires = now + ttl;
         match self.locks.get_mut(keys.lock_key()) {
             Some(lock) if lock.expires > now => lock.prolong(owner, expires, now),
-            Some(expired) => *expired = Lock::new(mode, owner, expires),
-            None => _ = self.locks.insert(keys.lock_key().to_owned(), Lock::new(mode, owner, expires)),
+            Some(expired) => *expired = Lock::new(kind, owner, expires),
+            None => _ = self.locks.insert(keys.lock_key().to_owned(), Lock::new(kind, owner, expires)),
         }
         Ok(())
     }

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::node::limits::MAX_READERS_SEEN;
-use crate::node::{self, Mode, Reader};
+use crate::node::{self, Kind, Reader};
 use crate::random::OwnerId;
 
 /// A lock key: who holds the lock, and until when. A part of the ledger.
@@ -20,10 +20,10 @@ enum Holder {
 }
 
 impl Lock {
-    pub(super) fn new(mode: Mode, owner: OwnerId, expires: Duration) -> Self {
-        let holder = match mode {
-            Mode::Write | Mode::Permit { .. } => Holder::Writer(owner),
-            Mode::Read => Holder::Readers(HashMap::from([(owner, expires)])),
+    pub(super) fn new(kind: Kind, owner: OwnerId, expires: Duration) -> Self {
+        let holder = match kind {
+            Kind::Write | Kind::Permit { .. } => Holder::Writer(owner),
+            Kind::Read => Holder::Readers(HashMap::from([(owner, expires)])),
         };
         Self { holder, expires }
     }

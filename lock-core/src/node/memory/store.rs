@@ -47,8 +47,8 @@ impl Store {
         self.ledger.records.check_epoch(keys.keyspace(), *epoch)?;
         let caller = Caller { waiter: *waiter, polls: *polls };
         match *operation {
-            Operation::Acquire { owner, ttl, hint, tokens, since, mode } => {
-                let (claim, attempt) = (Claim { owner, mode, ttl }, Attempt { caller, since, mode });
+            Operation::Acquire { owner, ttl, hint, tokens, since, kind } => {
+                let (claim, attempt) = (Claim { owner, kind, ttl }, Attempt { caller, since, kind });
                 self.acquire(keys, claim, (hint, tokens), attempt, now)
             }
             Operation::Confirm { owner, token } => Ok(self.ledger.confirm(keys, owner, token, now)),
@@ -59,9 +59,9 @@ impl Store {
                 }
                 Ok(self.extend(keys, owner, ttl, now))
             }
-            Operation::Replace { owner, ttl, token, mode } => {
+            Operation::Replace { owner, ttl, token, kind } => {
                 let was_free = self.ledger.held(keys, now).is_none();
-                let reply = self.ledger.replace(keys, Claim { owner, mode, ttl }, token, now)?;
+                let reply = self.ledger.replace(keys, Claim { owner, kind, ttl }, token, now)?;
                 if was_free && keys.slot().is_some() && reply == Reply::Kept {
                     self.changed(keys, (caller, QueuePosition::None), now);
                 }
@@ -87,13 +87,13 @@ impl Store {
         attempt: Attempt,
         now: Duration,
     ) -> Result<Reply, NodeError> {
-        let Claim { owner, mode, .. } = claim;
+        let Claim { owner, kind, .. } = claim;
         // The same attempt again.
-        if self.ledger.is_held_by(keys, owner, mode, now) {
+        if self.ledger.is_held_by(keys, owner, kind, now) {
             return Ok(Reply::Granted { token: self.ledger.fence(keys) });
         }
         let held = self.ledger.held(keys, now);
-        let refusal = self.ledger.refusal(keys, held, (owner, mode), now);
+        let refusal = self.ledger.refusal(keys, held, (owner, kind), now);
         // The ledger is asked before the waiting room, and decides alone whether it may be granted. This can only say that it is
         // not yet.
         let wait = match keys.slot() {
@@ -115,7 +115,7 @@ impl Store {
             self.waiting.acquired(keys, attempt.caller.waiter, now);
         }
         // The first reader opens the lock for those that wait to read: they need not wait until it is released.
-        if mode.is_read() && held.is_none() {
+        if kind.is_read() && held.is_none() {
             self.waiting.let_readers_in(keys, now);
         }
         Ok(granted)

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::ledger::Held;
 use super::waiting_queue::{Caller, NodeQueue};
-use crate::node::{LockKeys, Mode, Position, QueuePosition, Reply, Slots, Wakeup};
+use crate::node::{Kind, LockKeys, Position, QueuePosition, Reply, Slots, Wakeup};
 use crate::random::WaiterId;
 
 #[derive(Clone, Default)]
@@ -28,7 +28,7 @@ pub(super) struct WaitingRoom {
 pub(super) struct Attempt {
     pub(super) caller: Caller,
     pub(super) since: Option<NonZeroU64>,
-    pub(super) mode: Mode,
+    pub(super) kind: Kind,
 }
 
 pub(super) type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
@@ -47,7 +47,7 @@ impl WaitingRoom {
         attempt: Attempt,
         now: Duration,
     ) -> Option<Reply> {
-        let Attempt { caller: Caller { waiter, .. }, since, mode } = attempt;
+        let Attempt { caller: Caller { waiter, .. }, since, kind } = attempt;
         let is_known = self.expire(keys, now);
         let (remaining, position) = match (refusal, held) {
             (Some(remaining), _) => (remaining, None),
@@ -60,7 +60,7 @@ impl WaitingRoom {
             (None, None) => return None,
         };
         let position = position.or_else(|| self.enter(keys, attempt, now));
-        if position.is_some() && mode == Mode::Write && held.is_some_and(|held| held.by_readers) {
+        if position.is_some() && kind == Kind::Write && held.is_some_and(|held| held.by_readers) {
             self.queue(keys).hear(waiter, now);
         }
         Some(Reply::Held { remaining: Some(remaining), stranger: false, position, offer: None })
@@ -113,7 +113,7 @@ impl WaitingRoom {
         }
         let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep { since, mode } => _ = queue.enter(caller, since, mode, now),
+            QueuePosition::Keep { since, kind } => _ = queue.enter(caller, since, kind, now),
             QueuePosition::Leave => {
                 let makes_way = queue.has_writer(caller.waiter) && held.is_some_and(|held| held.by_readers);
                 queue.leave(caller.waiter, now);
@@ -194,8 +194,8 @@ impl WaitingRoom {
     }
 
     pub(super) fn enter(&mut self, keys: &LockKeys, attempt: Attempt, now: Duration) -> Option<Position> {
-        let Attempt { caller, since, mode } = attempt;
-        self.queue(keys).enter(caller, since?, mode, now)
+        let Attempt { caller, since, kind } = attempt;
+        self.queue(keys).enter(caller, since?, kind, now)
     }
 
     /// Offers the free lock to the first waiters. If this is a request of one of them, it need not be woken.

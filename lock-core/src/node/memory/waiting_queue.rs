@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::node::limits::{
     MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, is_woken,
 };
-use crate::node::{Mode, Position, RESERVATION_TTL, SlotOffer};
+use crate::node::{Kind, Position, RESERVATION_TTL, SlotOffer};
 use crate::random::WaiterId;
 
 /// The queue of a lock, and its reservations; or the one queue of all slots of a resource. A part of the waiting room.
@@ -24,7 +24,7 @@ pub(super) struct NodeQueue {
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     since: NonZeroU64,
-    mode: Mode,
+    kind: Kind,
     pub(super) polls: bool,
     pub(super) waiter: WaiterId,
     /// If it may take a slot.
@@ -41,14 +41,14 @@ pub(super) struct Called {
 impl Entry {
     /// What the queue is ordered by.
     fn rank(&self) -> (NonZeroU64, bool, bool, WaiterId) {
-        (self.since, self.mode.is_read(), self.polls, self.waiter)
+        (self.since, self.kind.is_read(), self.polls, self.waiter)
     }
 
     /// Of how many slots it may have one.
     pub(super) fn permits(&self) -> u32 {
-        match self.mode {
-            Mode::Write | Mode::Read => 0,
-            Mode::Permit { of } => of,
+        match self.kind {
+            Kind::Write | Kind::Read => 0,
+            Kind::Permit { of } => of,
         }
     }
 }
@@ -141,7 +141,7 @@ impl NodeQueue {
         &mut self,
         Caller { waiter, polls }: Caller,
         since: NonZeroU64,
-        mode: Mode,
+        kind: Kind,
         now: Duration,
     ) -> Option<Position> {
         // A manager has one place. It comes again with the time since when it waits, and so to the same place.
@@ -155,7 +155,7 @@ impl NodeQueue {
             }
         }
         self.expires = now + QUEUE_TTL;
-        let entry = Entry { since, mode, polls, waiter, called: before.and_then(|before| before.called) };
+        let entry = Entry { since, kind, polls, waiter, called: before.and_then(|before| before.called) };
         let ahead = self.waiters.partition_point(|other| other.rank() < entry.rank());
         self.waiters.insert(ahead, entry);
         // The last go without a place, and try again by timer. The waiter that waits longest keeps its place.
@@ -225,18 +225,18 @@ impl NodeQueue {
         let is_before = |entry: &Entry| {
             before.is_none_or(|(reader, since)| entry.since < since || entry.since == since && entry.waiter != reader)
         };
-        self.waiters.iter().any(|entry| !entry.mode.is_read() && was_heard(entry.waiter) && is_before(entry))
+        self.waiters.iter().any(|entry| !entry.kind.is_read() && was_heard(entry.waiter) && is_before(entry))
     }
 
     /// Whether a manager waits to write.
     pub(super) fn has_writer(&self, waiter: WaiterId) -> bool {
-        self.waiters.iter().any(|entry| !entry.mode.is_read() && entry.waiter == waiter)
+        self.waiters.iter().any(|entry| !entry.kind.is_read() && entry.waiter == waiter)
     }
 
     /// Readers hold the lock: wakes those at the head of the queue, to join them. Returns the writer behind them.
     pub(super) fn wake_readers(&mut self, mut wake: impl FnMut(WaiterId) -> bool) -> Option<WaiterId> {
-        let readers = self.waiters.iter().take(MAX_WOKEN_READERS).take_while(|entry| entry.mode.is_read()).count();
-        let behind = self.waiters.get(readers).filter(|entry| !entry.mode.is_read()).map(|entry| entry.waiter);
+        let readers = self.waiters.iter().take(MAX_WOKEN_READERS).take_while(|entry| entry.kind.is_read()).count();
+        let behind = self.waiters.get(readers).filter(|entry| !entry.kind.is_read()).map(|entry| entry.waiter);
         let mut at = 0;
         self.waiters.retain(|entry| {
             at += 1;

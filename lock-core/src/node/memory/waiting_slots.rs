@@ -9,7 +9,7 @@ use super::ledger::Held;
 use super::waiting::{Attempt, WaitingRoom, send};
 use super::waiting_queue::{Called, Caller, Entry};
 use crate::node::limits::{MAX_PAIRED, is_woken};
-use crate::node::{LockKeys, Mode, QueuePosition, RESERVATION_TTL, Reply, SlotOffer, Slots, Wakeup};
+use crate::node::{Kind, LockKeys, QueuePosition, RESERVATION_TTL, Reply, SlotOffer, Slots, Wakeup};
 use crate::random::WaiterId;
 
 /// What holds each slot of a resource, by its number.
@@ -32,9 +32,9 @@ impl WaitingRoom {
         attempt: Attempt,
         now: Duration,
     ) -> Option<Reply> {
-        let Attempt { caller: Caller { waiter, .. }, since, mode } = attempt;
+        let Attempt { caller: Caller { waiter, .. }, since, kind } = attempt;
         self.expire(keys, now);
-        let permits = mode.permits(slot);
+        let permits = kind.permits(slot);
         let free: Slots = (0..permits).filter(|slot| holds(*slot).is_none()).collect();
         let (position, offer) = if since.is_none() {
             // It passes nobody but those that are gone, or were told and did not come.
@@ -48,7 +48,7 @@ impl WaitingRoom {
             if !is_refused && !self.queue(keys).waiters.iter().any(|entry| entry.waiter != waiter) {
                 return None;
             }
-            let position = self.enter(keys, Attempt { mode: Mode::Permit { of: permits }, ..attempt }, now);
+            let position = self.enter(keys, Attempt { kind: Kind::Permit { of: permits }, ..attempt }, now);
             let pairs = self.pair(keys, &|slot| holds(slot).is_none(), Some(waiter), now);
             let own = pairs.iter().find(|pair| pair.waiter == waiter).map(|pair| pair.offer);
             let is_left = |own: SlotOffer| {
@@ -81,7 +81,7 @@ impl WaitingRoom {
             return;
         }
         match position {
-            QueuePosition::Keep { since, mode } => {
+            QueuePosition::Keep { since, kind } => {
                 let queue = self.queue(keys);
                 // It did not read what the node replied, and is told again.
                 queue
@@ -89,7 +89,7 @@ impl WaitingRoom {
                     .iter_mut()
                     .filter(|entry| entry.waiter == caller.waiter)
                     .for_each(|entry| entry.called = None);
-                _ = queue.enter(caller, since, Mode::Permit { of: mode.permits(slot) }, now);
+                _ = queue.enter(caller, since, Kind::Permit { of: kind.permits(slot) }, now);
             }
             QueuePosition::Leave => _ = self.queue(keys).remove(caller.waiter),
             QueuePosition::None => {}

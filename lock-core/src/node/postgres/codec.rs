@@ -10,7 +10,7 @@ use tokio_postgres::types::{FromSql, ToSql};
 use crate::node::limits::{MAX_TOKEN, used_up};
 use crate::node::submission::Message;
 use crate::node::{
-    Holder, LockKeys, LockState, Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reader, Reply, Request,
+    Holder, Kind, LockKeys, LockState, NodeError, Operation, OwnerId, Position, QueuePosition, Reader, Reply, Request,
     SlotOffer,
 };
 
@@ -20,12 +20,12 @@ pub(super) type Parameter = Box<dyn ToSql + Send + Sync>;
 /// What an operation has, besides its owner.
 #[derive(Default)]
 struct Arguments {
-    kind: &'static str,
+    name: &'static str,
     ttl: Duration,
     number: u64,
     tokens: u32,
     since: u64,
-    mode: Mode,
+    kind: Kind,
 }
 
 /// The parameters of the call for requests that agree in keyspace, epoch and waiter; `None` if there are none. Those that differ from
@@ -48,7 +48,7 @@ pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
         Box::new(first.waiter.to_string()),
         Box::new(first.polls),
         Box::new(uses.keys().copied().collect::<Vec<i32>>()),
-        column(&requests, |_, of| of.kind),
+        column(&requests, |_, of| of.name),
         column(&requests, |request, _| request.keys.lock_key().to_owned()),
         column(&requests, |request, _| request.keys.queue().to_owned()),
         column(&requests, |request, _| i32::from(request.keys.fence())),
@@ -57,10 +57,10 @@ pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
         column(&requests, |_, of| number(of.number)),
         column(&requests, |_, of| i32::try_from(of.tokens).unwrap_or(i32::MAX)),
         column(&requests, |_, of| number(of.since)),
-        column(&requests, |_, of| of.mode.is_read()),
+        column(&requests, |_, of| of.kind.is_read()),
         // Which requests share no fence with another one: see `lock_usual`.
         column(&requests, |request, _| fences(&request.keys).all(|fence| uses[&fence] == 1)),
-        column(&requests, |request, of| permits(&request.keys, of.mode)),
+        column(&requests, |request, of| permits(&request.keys, of.kind)),
     ])
 }
 
@@ -84,27 +84,27 @@ fn fences(keys: &LockKeys) -> impl Iterator<Item = i32> {
     iter::once(fence).chain((queue_fence != fence).then_some(queue_fence)).map(i32::from)
 }
 
-fn permits(keys: &LockKeys, mode: Mode) -> i32 {
-    keys.slot().map_or(0, |slot| i32::try_from(mode.permits(slot)).unwrap_or(i32::MAX))
+fn permits(keys: &LockKeys, kind: Kind) -> i32 {
+    keys.slot().map_or(0, |slot| i32::try_from(kind.permits(slot)).unwrap_or(i32::MAX))
 }
 
 fn arguments(operation: Operation) -> Arguments {
     let none = Arguments::default();
     match operation {
-        Operation::Acquire { ttl, hint, tokens, since, mode, .. } => {
+        Operation::Acquire { ttl, hint, tokens, since, kind, .. } => {
             let since = since.map_or(0, Into::into);
-            Arguments { kind: "acquire", ttl, number: hint, tokens, since, mode }
+            Arguments { name: "acquire", ttl, number: hint, tokens, since, kind }
         }
-        Operation::Confirm { token, .. } => Arguments { kind: "confirm", number: token, ..none },
-        Operation::Extend { ttl, .. } => Arguments { kind: "extend", ttl, ..none },
-        Operation::Downgrade { ttl, .. } => Arguments { kind: "downgrade", ttl, ..none },
-        Operation::Replace { ttl, token, mode, .. } => Arguments { kind: "replace", ttl, number: token, mode, ..none },
-        Operation::Release { position: QueuePosition::None, .. } => Arguments { kind: "release", ..none },
-        Operation::Release { position: QueuePosition::Leave, .. } => Arguments { kind: "leave", ..none },
-        Operation::Release { position: QueuePosition::Keep { since, mode }, .. } => {
-            Arguments { kind: "keep", since: since.into(), mode, ..none }
+        Operation::Confirm { token, .. } => Arguments { name: "confirm", number: token, ..none },
+        Operation::Extend { ttl, .. } => Arguments { name: "extend", ttl, ..none },
+        Operation::Downgrade { ttl, .. } => Arguments { name: "downgrade", ttl, ..none },
+        Operation::Replace { ttl, token, kind, .. } => Arguments { name: "replace", ttl, number: token, kind, ..none },
+        Operation::Release { position: QueuePosition::None, .. } => Arguments { name: "release", ..none },
+        Operation::Release { position: QueuePosition::Leave, .. } => Arguments { name: "leave", ..none },
+        Operation::Release { position: QueuePosition::Keep { since, kind }, .. } => {
+            Arguments { name: "keep", since: since.into(), kind, ..none }
         }
-        Operation::LeaveQueue => Arguments { kind: "leave_queue", ..none },
+        Operation::LeaveQueue => Arguments { name: "leave_queue", ..none },
     }
 }
 

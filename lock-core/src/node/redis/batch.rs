@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::node::submission::Message;
-use crate::node::{Keyspace, LockKeys, Mode, Operation, Request};
+use crate::node::{Keyspace, Kind, LockKeys, Operation, Request};
 use crate::random::{Epoch, WaiterId};
 
 /// The requests of one command, in the order in which the script takes them.
@@ -57,7 +57,7 @@ impl Batch {
         let keys = &request.keys;
         let mut releases = self.releases.iter().map(|release| &release.request.keys);
         let mut not_releases = self.acquires.iter().chain(&self.others).map(|other| &other.request.keys);
-        matches!(request.operation, Operation::Acquire { mode: Mode::Write | Mode::Permit { .. }, .. })
+        matches!(request.operation, Operation::Acquire { kind: Kind::Write | Kind::Permit { .. }, .. })
             && not_releases.all(|other| !other.touches(keys))
             && releases.all(|other| other.fence() == keys.fence() || !other.touches(keys))
     }
@@ -71,8 +71,8 @@ impl Batch {
         }
         let messages = match operation {
             Operation::Release { .. } => &mut self.releases,
-            Operation::Acquire { mode: Mode::Write | Mode::Permit { .. }, .. } => &mut self.acquires,
-            Operation::Acquire { mode: Mode::Read, .. }
+            Operation::Acquire { kind: Kind::Write | Kind::Permit { .. }, .. } => &mut self.acquires,
+            Operation::Acquire { kind: Kind::Read, .. }
             | Operation::Confirm { .. }
             | Operation::Extend { .. }
             | Operation::Replace { .. }
@@ -153,7 +153,7 @@ mod tests {
         hint: 0,
         tokens: 1,
         since: None,
-        mode: Mode::Write,
+        kind: Kind::Write,
     };
     const R: Operation = Operation::Release { owner: OwnerId::from_bits(1), position: QueuePosition::None };
     const E: Operation = Operation::Extend { owner: OwnerId::from_bits(1), ttl: Duration::ZERO };
@@ -210,7 +210,7 @@ mod tests {
             hint: 0,
             tokens: 2,
             since: None,
-            mode: Mode::Write,
+            kind: Kind::Write,
         };
         let batches =
             batches_of(&[("v", longer, 1), ("w", A, 1), ("x", R, 1), ("y", A, 1), ("z", longer, 1), ("x", A, 1)]);
@@ -218,7 +218,7 @@ mod tests {
         let leave = Operation::Release { owner, position: QueuePosition::Leave };
         let keep = |since| Operation::Release {
             owner,
-            position: QueuePosition::Keep { since: NonZeroU64::new(since).unwrap(), mode: Mode::Write },
+            position: QueuePosition::Keep { since: NonZeroU64::new(since).unwrap(), kind: Kind::Write },
         };
         let batches =
             batches_of(&[("v", leave, 1), ("w", R, 1), ("x", leave, 1), ("y", keep(1), 1), ("z", keep(2), 1)]);

@@ -10,7 +10,7 @@ use super::classify;
 use super::declared::add_keys;
 use super::script::{LEDGER, STRICT_LEDGER, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::{LockKeys, Mode, NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request, SlotOffer};
+use crate::node::{Kind, LockKeys, NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request, SlotOffer};
 
 /// The command that carries a batch, and declares all keys that it may touch if the server insists on that. Its arguments are documented
 /// in `ledger.lua`.
@@ -62,9 +62,9 @@ pub(super) fn encode(batch: &Batch, script: ScriptRef, declares_all: bool) -> Cm
 fn encode_release(command: &mut Cmd, keys: &LockKeys, owner: OwnerId, position: QueuePosition) {
     match position {
         QueuePosition::Leave => command.arg(&owner.value()),
-        QueuePosition::Keep { since, mode } => match permits(keys, mode) {
+        QueuePosition::Keep { since, kind } => match permits(keys, kind) {
             Some(permits) => command.arg(format!("{owner} {since}k{permits}")),
-            None if mode.is_read() => command.arg(format!("{owner} {since}r")),
+            None if kind.is_read() => command.arg(format!("{owner} {since}r")),
             None => command.arg(format!("{owner} {since}")),
         },
         QueuePosition::None => command.arg(format!("{owner} none")),
@@ -72,8 +72,8 @@ fn encode_release(command: &mut Cmd, keys: &LockKeys, owner: OwnerId, position: 
 }
 
 /// How many slots the caller may choose from, if the lock is one.
-fn permits(keys: &LockKeys, mode: Mode) -> Option<u32> {
-    keys.slot().map(|slot| mode.permits(slot))
+fn permits(keys: &LockKeys, kind: Kind) -> Option<u32> {
+    keys.slot().map(|slot| kind.permits(slot))
 }
 
 struct Acquire {
@@ -87,9 +87,9 @@ struct Acquire {
 
 impl Acquire {
     fn of(request: &Request) -> Option<Self> {
-        let Operation::Acquire { owner, ttl, hint, tokens, since, mode } = request.operation else { return None };
+        let Operation::Acquire { owner, ttl, hint, tokens, since, kind } = request.operation else { return None };
         let last = hint.saturating_add(u64::from(tokens) - 1);
-        let (since, permits) = (since.map_or(0, NonZeroU64::get), permits(&request.keys, mode));
+        let (since, permits) = (since.map_or(0, NonZeroU64::get), permits(&request.keys, kind));
         Some(Self { owner, last, since, permits, ttl: millis(ttl), tokens })
     }
 
@@ -128,8 +128,8 @@ fn encode_other(command: &mut Cmd, request: &Request) {
         Operation::Extend { owner, ttl } => {
             command.arg("E").arg(&owner.value()).arg(millis(ttl));
         }
-        Operation::Replace { owner, ttl, token, mode } => {
-            let letter = if mode.is_read() { "Q" } else { "P" };
+        Operation::Replace { owner, ttl, token, kind } => {
+            let letter = if kind.is_read() { "Q" } else { "P" };
             command.arg(letter).arg(&owner.value()).arg(millis(ttl)).arg(token).arg(keys.fence());
             command.arg(keys.queue_field());
         }

@@ -41,8 +41,8 @@ impl Session {
         self.admission(*epoch)?;
         let claim = |owner| Claim::new(self.paths(keys.keyspace()), keys, *epoch, owner);
         match *operation {
-            Operation::Acquire { owner, ttl, hint, tokens, since, mode } => {
-                let caller = Caller { keys, waiter: *waiter, since, mode };
+            Operation::Acquire { owner, ttl, hint, tokens, since, kind } => {
+                let caller = Caller { keys, waiter: *waiter, since, kind };
                 self.acquire(&claim(owner), &Wanted { ttl, hint, tokens }, &caller).await
             }
             Operation::Confirm { owner, token } => self.confirm(&claim(owner), token).await,

@@ -20,7 +20,7 @@ use super::waiting_places::Watched;
 use super::wakeups::AT_HEAD;
 use crate::mutex::Mutex;
 use crate::node::limits::MAX_WAITERS;
-use crate::node::{LockKeys, MAX_RESERVATIONS, Mode, NodeError, Position, RESERVATION_TTL, SlotOffer, Slots};
+use crate::node::{Kind, LockKeys, MAX_RESERVATIONS, NodeError, Position, RESERVATION_TTL, SlotOffer, Slots};
 use crate::random::WaiterId;
 
 /// How often a queue is created that somebody deletes before it can be entered. A busy lock is taken between the two.
@@ -31,7 +31,7 @@ pub(super) struct Caller<'a> {
     pub(super) keys: &'a LockKeys,
     pub(super) waiter: WaiterId,
     pub(super) since: Option<NonZeroU64>,
-    pub(super) mode: Mode,
+    pub(super) kind: Kind,
 }
 
 /// The queue of a lock, as a caller sees it.
@@ -96,7 +96,7 @@ impl Session {
     async fn free_slots(&self, paths: &Paths, caller: &Caller<'_>) -> Result<Slots, NodeError> {
         let Some(slot) = caller.keys.slot() else { return Ok(Slots::default()) };
         let lock_of = |slot| paths.lock(&caller.keys.with_slot(slot));
-        let locks: Vec<String> = (0..caller.mode.permits(slot)).map(lock_of).collect();
+        let locks: Vec<String> = (0..caller.kind.permits(slot)).map(lock_of).collect();
         let held = (0..).zip(self.read_values(&locks).await?);
         Ok(held.filter(|(_, holder)| holder.is_none()).map(|(slot, _)| slot).collect())
     }

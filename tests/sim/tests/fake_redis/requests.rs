@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lock_core::node::{
-    Ballot, Epoch, Evict, Holder, LockKeys, Look, MemberId, Mode, NodeRecord, Operation, OwnerId, QueuePosition,
+    Ballot, Epoch, Evict, Holder, Kind, LockKeys, Look, MemberId, NodeRecord, Operation, OwnerId, QueuePosition,
     RecordWrite, Request, Roster, Seat, SetId, WaiterId,
 };
 use lock_core::{LockNode as _, RedisNode};
@@ -109,8 +109,8 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
-fn mode() -> impl Strategy<Value = Mode> {
-    select(&[Mode::Write, Mode::Read][..])
+fn kind() -> impl Strategy<Value = Kind> {
+    select(&[Kind::Write, Kind::Read][..])
 }
 
 /// What the requests of one call have in common.
@@ -126,10 +126,10 @@ fn common() -> impl Strategy<Value = Common> {
         20 => select(&[60_000, 90_000, 90_000][..]),
         3 => select(&[20, 1, 0][..]),
     ];
-    let position = (select(&[2, 2, 2, 1, 1, 0][..]), since(), mode()).prop_map(|(kind, since, mode)| match kind {
+    let position = (select(&[2, 2, 2, 1, 1, 0][..]), since(), kind()).prop_map(|(case, since, kind)| match case {
         0 => QueuePosition::None,
         1 => QueuePosition::Leave,
-        _ => QueuePosition::Keep { since, mode },
+        _ => QueuePosition::Keep { since, kind },
     });
     (ttl, select(&[1, 2, 16][..]), position).prop_map(|(ttl, tokens, position)| Common {
         ttl: Duration::from_millis(ttl),
@@ -141,14 +141,14 @@ fn common() -> impl Strategy<Value = Common> {
 /// The requests on one lock: one, or a release and the next acquire.
 fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Operation)>> {
     let Common { ttl, tokens, position } = common;
-    (0..16, [owner(), owner()], number(), since(), mode()).prop_map(move |(kind, [owner, next], hint, since, mode)| {
+    (0..16, [owner(), owner()], number(), since(), kind()).prop_map(move |(case, [owner, next], hint, since, kind)| {
         let release = Operation::Release { owner, position };
         // A reader whose time to live is zero may or may not expire between two requests.
-        let ttl = if mode == Mode::Read { ttl.max(Duration::from_millis(1)) } else { ttl };
+        let ttl = if kind == Kind::Read { ttl.max(Duration::from_millis(1)) } else { ttl };
         let permits = if tokens == 1 { 2 } else { LOCKS[lock].keys.slot().unwrap_or_default() + 1 };
-        let mode = if LOCKS[lock].keys.slot().is_some() { Mode::Permit { of: permits } } else { mode };
-        let acquire = |owner, since| Operation::Acquire { owner, ttl, hint, tokens, since, mode };
-        let operations = match kind {
+        let kind = if LOCKS[lock].keys.slot().is_some() { Kind::Permit { of: permits } } else { kind };
+        let acquire = |owner, since| Operation::Acquire { owner, ttl, hint, tokens, since, kind };
+        let operations = match case {
             0 | 1 => vec![acquire(owner, None)],
             2..=4 => vec![acquire(owner, Some(since))],
             5..=7 => vec![release],
@@ -158,7 +158,7 @@ fn on_lock(lock: usize, common: Common) -> impl Strategy<Value = Vec<(usize, Ope
             12 => vec![Operation::Extend { owner, ttl }],
             13 => vec![Operation::LeaveQueue],
             14 => vec![Operation::Downgrade { owner, ttl: ttl.max(Duration::from_millis(1)) }],
-            _ => vec![Operation::Replace { owner, ttl, token: hint, mode }],
+            _ => vec![Operation::Replace { owner, ttl, token: hint, kind }],
         };
         operations.into_iter().map(|operation| (lock, operation)).collect()
     })
@@ -248,7 +248,7 @@ const FIRST: Write =
 /// A request for the first lock.
 pub(crate) fn held_lock(waiter: usize, owner: u128, since: Option<u64>) -> Call {
     let (owner, since) = (OwnerId::from_bits(owner), since.and_then(NonZeroU64::new));
-    let acquire = Operation::Acquire { owner, ttl: MINUTE, hint: 5, tokens: 1, since, mode: Mode::Write };
+    let acquire = Operation::Acquire { owner, ttl: MINUTE, hint: 5, tokens: 1, since, kind: Kind::Write };
     Call::plain(What::Requests { waiter, polls: false, requests: vec![(0, acquire)] })
 }
 

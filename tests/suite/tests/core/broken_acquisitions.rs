@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::node::{Mode, Operation, OwnerId, QueuePosition, Reply};
+use lock_core::node::{Kind, Operation, OwnerId, QueuePosition, Reply};
 use lock_core::quorum::{AcquireVote, Acquisition, ConfirmVote, Step, Terms, majority};
 use lock_support::MemoryCluster;
 use tokio::time::sleep;
@@ -49,7 +49,7 @@ impl Attempt {
                     hint: 0,
                     tokens: 1,
                     since: None,
-                    mode: Mode::Write,
+                    kind: Kind::Write,
                 };
                 match cluster.raw(node).await.send("r", request).await.unwrap() {
                     Reply::Granted { token } => AcquireVote::Granted { token },

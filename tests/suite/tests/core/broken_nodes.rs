@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::node::{
-    Keyspace, Mode, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request,
+    Keyspace, Kind, NodeFuture, NodeRecord, Operation, OwnerId, QueuePosition, RecordWrite, Reply, ReplySender, Request,
 };
 use lock_core::{LockManager, LockNode, MemoryNode, NodeError};
 use lock_history::Referee;
@@ -56,7 +56,7 @@ impl LockNode for BrokenNode {
         }
         if let (Operation::Extend { owner, ttl }, Flaw::CountReplacedAsKept) = (request.operation, self.flaw) {
             drop(ask(&self.node, request.clone()));
-            request.operation = Operation::Replace { owner, ttl, token: 0, mode: Mode::Write };
+            request.operation = Operation::Replace { owner, ttl, token: 0, kind: Kind::Write };
         }
         let (owner, operation) = (Arc::clone(&self.owner), request.operation);
         let reply = ask(&self.node, request);

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::pending;
 use lock_core::node::conformance::{Conformance, Divergence, Lack};
 use lock_core::node::{
-    Epoch, Evict, Eviction, Holder, Inspection, Keyspace, MemberId, Mode, NodeFuture, NodeRecord, Operation, OwnerId,
+    Epoch, Evict, Eviction, Holder, Inspection, Keyspace, Kind, MemberId, NodeFuture, NodeRecord, Operation, OwnerId,
     QueuePosition, RecordWrite, Reply, ReplySender, Request, WaiterId, Wakeups,
 };
 use lock_core::{LockNode, MemoryNode, NodeError, forward_to_node};
@@ -98,26 +98,26 @@ impl Faulty {
     /// What the faulty node takes an operation for.
     fn mistaken(&self, lock_key: &str, operation: Operation) -> Operation {
         match (self.fault, operation) {
-            (Fault::ReservesOneTokenOfSeveral, Operation::Acquire { owner, ttl, hint, since, mode, .. }) => {
-                Operation::Acquire { owner, ttl, hint, tokens: 1, since, mode }
+            (Fault::ReservesOneTokenOfSeveral, Operation::Acquire { owner, ttl, hint, since, kind, .. }) => {
+                Operation::Acquire { owner, ttl, hint, tokens: 1, since, kind }
             }
-            (Fault::EndsLocksEarly, Operation::Acquire { owner, ttl, hint, tokens, since, mode }) => {
-                Operation::Acquire { owner, ttl: ttl / 2, hint, tokens, since, mode }
+            (Fault::EndsLocksEarly, Operation::Acquire { owner, ttl, hint, tokens, since, kind }) => {
+                Operation::Acquire { owner, ttl: ttl / 2, hint, tokens, since, kind }
             }
-            (Fault::ForgetsWhoWaits, Operation::Acquire { owner, ttl, hint, tokens, mode, .. }) => {
-                Operation::Acquire { owner, ttl, hint, tokens, since: None, mode }
+            (Fault::ForgetsWhoWaits, Operation::Acquire { owner, ttl, hint, tokens, kind, .. }) => {
+                Operation::Acquire { owner, ttl, hint, tokens, since: None, kind }
             }
             (Fault::ForgetsWhoWaits, Operation::Release { owner, position: QueuePosition::Keep { .. } }) => {
                 Operation::Release { owner, position: QueuePosition::None }
             }
-            (Fault::ServesTheLastFirst, Operation::Acquire { owner, ttl, hint, tokens, since: Some(since), mode }) => {
+            (Fault::ServesTheLastFirst, Operation::Acquire { owner, ttl, hint, tokens, since: Some(since), kind }) => {
                 let since = NonZeroU64::new(u64::MAX / 2 - since.get());
-                Operation::Acquire { owner, ttl, hint, tokens, since, mode }
+                Operation::Acquire { owner, ttl, hint, tokens, since, kind }
             }
             (
                 Fault::LetsReadersPassAWriterThatWaits,
-                Operation::Acquire { owner, ttl, hint, tokens, since: Some(_), mode: mode @ Mode::Read },
-            ) => Operation::Acquire { owner, ttl, hint, tokens, since: Some(NonZeroU64::MIN), mode },
+                Operation::Acquire { owner, ttl, hint, tokens, since: Some(_), kind: kind @ Kind::Read },
+            ) => Operation::Acquire { owner, ttl, hint, tokens, since: Some(NonZeroU64::MIN), kind },
             (Fault::ReleasesTheLockOfAnother, Operation::Release { owner, position }) => {
                 Operation::Release { owner: self.seen().granted.get(lock_key).copied().unwrap_or(owner), position }
             }
@@ -131,8 +131,8 @@ impl Faulty {
     /// What the faulty node makes of the reply.
     fn distorted(&self, request: &Request, reply: Reply) -> Reply {
         match (self.fault, request.operation, reply) {
-            (Fault::GrantsTwice, Operation::Acquire { mode: Mode::Write, .. }, Reply::Held { .. })
-            | (Fault::LetsReadersInBesideAWriter, Operation::Acquire { mode: Mode::Read, .. }, Reply::Held { .. }) => {
+            (Fault::GrantsTwice, Operation::Acquire { kind: Kind::Write, .. }, Reply::Held { .. })
+            | (Fault::LetsReadersInBesideAWriter, Operation::Acquire { kind: Kind::Read, .. }, Reply::Held { .. }) => {
                 Reply::Granted { token: 1 }
             }
             (Fault::ForgetsTheFence, Operation::Acquire { hint, tokens, .. }, Reply::Granted { .. }) => {
@@ -143,7 +143,7 @@ impl Faulty {
             (Fault::KeepsWhatIsReleased, Operation::Release { .. }, Reply::Gone) => Reply::NotOwner,
             (Fault::KeepsWhatIsReleased, Operation::Release { .. }, _) => Reply::Released,
             (Fault::RenewsWhatIsGone, Operation::Extend { owner, ttl }, Reply::Gone) => {
-                let acquire = Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+                let acquire = Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, kind: Kind::Write };
                 let again = self.execute(Request { operation: acquire, ..request.clone() });
                 if matches!(again, Ok(Reply::Granted { .. })) { Reply::Kept } else { Reply::Gone }
             }

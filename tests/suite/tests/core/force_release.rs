@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::inspection::LockVerdict;
-use lock_core::node::{EVICTION_GAP, Evict, Eviction, Mode, NodeFuture, Operation, OwnerId, Reply};
+use lock_core::node::{EVICTION_GAP, Evict, Eviction, Kind, NodeFuture, Operation, OwnerId, Reply};
 use lock_core::{LockError, LockManager, LockNode, LossReason, MemoryNode, NodeError};
 use lock_history::Register;
 use lock_support::{Events, MemoryCluster, eventually, eventually_async};
@@ -235,7 +235,7 @@ async fn an_attempt_in_progress_keeps_nobody_from_being_evicted() {
     cluster.nodes[2].set_down(false);
     let attempt = OwnerId::from_bits(7);
     let acquire =
-        Operation::Acquire { owner: attempt, ttl: TTL * 10, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+        Operation::Acquire { owner: attempt, ttl: TTL * 10, hint: 0, tokens: 1, since: None, kind: Kind::Write };
     eventually_async("the node has the key of an attempt", async || {
         matches!(others.send("r", acquire).await, Ok(Reply::Granted { .. }))
     })
@@ -336,7 +336,7 @@ async fn a_lock_on_which_the_nodes_do_not_agree_is_split_and_can_be_freed() {
     let [ours, _] = two_managers(&cluster).await;
     for node in 0..3 {
         let owner = OwnerId::from_bits(node as u128 + 1);
-        let acquire = Operation::Acquire { owner, ttl: TTL * 10, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+        let acquire = Operation::Acquire { owner, ttl: TTL * 10, hint: 0, tokens: 1, since: None, kind: Kind::Write };
         cluster.raw(node).await.send("r", acquire).await.unwrap();
     }
     let report = ours.inspect("r").await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::node::{Mode, Operation, OwnerId, QueuePosition, Reply};
+use lock_core::node::{Kind, Operation, OwnerId, QueuePosition, Reply};
 use lock_core::{Lease, LockError, LockManager, LockNode as _, LossReason, MemoryNode};
 use lock_support::{Events, MemoryCluster, Recorder, eventually};
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -248,7 +248,7 @@ async fn renewal_and_release_leave_another_owners_key_alone() {
     cluster.nodes[0].advance_clock(TTL);
     let (node, owner) = (cluster.raw(0).await, OwnerId::from_bits(7));
     let reply = node
-        .send("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+        .send("r", Operation::Acquire { owner, ttl: TTL * 6, hint: 0, tokens: 1, since: None, kind: Kind::Write })
         .await
         .unwrap();
     let Reply::Granted { token } = reply else { panic!("{reply:?}") };
@@ -319,7 +319,7 @@ async fn a_grant_that_a_node_refused_is_on_it_soon_after_the_former_holder_relea
     eventually("no node holds the key", || cluster.holding() == 0).await;
     // The release of the former holder is on its way to one node, and has arrived on the others.
     let (node, former) = (cluster.raw(2).await, OwnerId::from_bits(7));
-    let held = Operation::Acquire { owner: former, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let held = Operation::Acquire { owner: former, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write };
     assert!(matches!(node.send("r", held).await, Ok(Reply::Granted { .. })));
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();
     let release = Operation::Release { owner: former, position: QueuePosition::None };
@@ -341,7 +341,7 @@ async fn a_grant_that_a_node_refuses_when_it_was_decided_is_on_it_soon_as_well()
     assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
     eventually("no node holds the key", || cluster.holding() == 0).await;
     let (former, mut nodes) = (OwnerId::from_bits(7), Vec::new());
-    let held = Operation::Acquire { owner: former, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let held = Operation::Acquire { owner: former, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write };
     for node in 0..3 {
         nodes.push(cluster.raw(node).await);
         assert!(matches!(nodes[node].send("r", held).await, Ok(Reply::Granted { .. })));
@@ -377,7 +377,7 @@ async fn a_node_that_goes_on_to_refuse_is_asked_less_and_less_often() {
         hint: 0,
         tokens: 1,
         since: None,
-        mode: Mode::Write,
+        kind: Kind::Write,
     };
     assert!(matches!(cluster.raw(2).await.send("r", stranger).await, Ok(Reply::Granted { .. })));
     let guard = locks.lock("r").ttl(TTL).acquire().await.unwrap();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, StreamExt as _};
 use lock_core::node::{
-    Keyspace, Mode, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId,
+    Keyspace, Kind, NodeFuture, Operation, OwnerId, Position, RESERVATION_TTL, Reply, ReplySender, Request, WaiterId,
     Wakeups,
 };
 use lock_core::{LockError, LockGuard, LockManager, LockNode, MemoryNode, NodeError};
@@ -123,7 +123,7 @@ async fn a_waiter_that_left_delays_nobody() {
 async fn wait_raw(cluster: &MemoryCluster, resource: &str) {
     for node in 0..cluster.nodes.len() {
         let (owner, since) = (OwnerId::from_bits(7), Some(NonZeroU64::MIN));
-        let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since, mode: Mode::Write };
+        let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since, kind: Kind::Write };
         let reply = cluster.raw(node).await.send(resource, acquire).await;
         let position = Some(Position { ahead: 0, behind: 0, anew: true });
         assert!(matches!(reply, Ok(Reply::Held { position: at, .. }) if at == position), "{reply:?}");

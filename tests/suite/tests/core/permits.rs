@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::inspection::LockVerdict;
 use lock_core::limits::MAX_PERMITS;
-use lock_core::node::{Mode, Operation, OwnerId};
+use lock_core::node::{Operation, OwnerId};
 use lock_core::{Kind, Lease, LockError, LockGuard, LockManager, MemoryNode};
 use lock_history::Referee;
 use lock_support::{Events, MemoryCluster, Polled, Recorder, eventually, poll_times};
@@ -457,7 +457,7 @@ async fn a_caller_that_wins_a_slot_leaves_no_position_on_a_node_that_refuses_it_
         hint: 1,
         tokens: 1,
         since: None,
-        mode: Mode::Write,
+        kind: Kind::Write,
     };
     for node in 3..5 {
         assert!(cluster.raw(node).await.send("export{0}", stray).await.is_ok());

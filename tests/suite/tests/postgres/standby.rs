@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::{Keyspace, LockKeys, Mode, Operation, OwnerId, Reply, ReplySender, Request, WaiterId};
+use lock_core::node::{Keyspace, Kind, LockKeys, Operation, OwnerId, Reply, ReplySender, Request, WaiterId};
 use lock_core::{LockError, LockManager, LockNode as _, NodeError, PostgresNode, Vote};
 use lock_support::{PostgresServer, eventually_async};
 
@@ -70,16 +70,16 @@ async fn a_grant_that_waits_for_a_standby_is_cancelled_when_its_connection_is_gi
     // It gives the connection up, as a connection that stalls for seconds is.
     locks.shutdown(Duration::from_millis(100)).await;
     eventually_async("nothing waits on the server", async || waiting().await == 0).await;
-    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'";
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND kind = 'ExclusiveLock'";
     eventually_async("nothing is locked on the server", async || server.query(held).await == "0").await;
 }
 
 // promise: postgresql
 #[tokio::test]
 async fn a_vote_for_a_lock_that_its_owner_has_already_waits_for_the_standby() {
-    let (owner, ttl, mode) = (OwnerId::from_bits(1), Duration::from_secs(60), Mode::Write);
-    let acquire = || Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, mode };
-    let replace = || Operation::Replace { owner, ttl, token: 1, mode };
+    let (owner, ttl, kind) = (OwnerId::from_bits(1), Duration::from_secs(60), Kind::Write);
+    let acquire = || Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since: None, kind };
+    let replace = || Operation::Replace { owner, ttl, token: 1, kind };
     for operation in [&acquire as &(dyn Fn() -> Operation + Sync), &replace] {
         let server = PostgresServer::start().await;
         // Writes the record.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::masters::Refusal;
-use lock_core::node::{Keyspace, LockKeys, Mode, Operation, OwnerId, Reply, Request, WaiterId};
+use lock_core::node::{Keyspace, Kind, LockKeys, Operation, OwnerId, Reply, Request, WaiterId};
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockNode, NodeError, RedisNode, Vote};
 use lock_history::Referee;
 use lock_support::{MemoryCluster, RedisCluster, all_nodes_vote, ask, eventually, eventually_async};
@@ -260,7 +260,7 @@ async fn a_server_that_restarts_with_its_data_does_not_vote_in_its_old_epoch() {
             hint: 0,
             tokens: 1,
             since: None,
-            mode: Mode::Write,
+            kind: Kind::Write,
         };
         let keys = LockKeys::new(&keyspace, "r");
         ask(&node, Request { keys, epoch, waiter: WaiterId::from_bits(1), polls: false, operation })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::{Keyspace, LockKeys, Mode, Operation, OwnerId, Request, WaiterId};
+use lock_core::node::{Keyspace, Kind, LockKeys, Operation, OwnerId, Request, WaiterId};
 use lock_core::{LockManager, LockNode as _, NodeError, RedisNode};
 use lock_support::{Proxy, RedisCluster, RedisServer, all_nodes_vote, ask, eventually_async};
 use tokio::time::sleep;
@@ -123,7 +123,7 @@ async fn no_reply_counts_that_follows_a_loss_of_data() {
         }
         for (node, epoch) in found {
             let (keys, owner) = (LockKeys::new(&keyspace, "r"), OwnerId::from_bits(7));
-            let operation = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+            let operation = Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write };
             let request = Request { keys, epoch, waiter: WaiterId::from_bits(1), polls: false, operation };
             let reply = ask(&node, request).await;
             let was_told = matches!(reply, Err(NodeError::Unreachable { .. } | NodeError::ConnectionLost { .. }));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use lock_core::node::conformance::Conformance;
-use lock_core::node::{Mode, Operation, OwnerId, RESERVATION_TTL, Reply};
+use lock_core::node::{Kind, Operation, OwnerId, RESERVATION_TTL, Reply};
 use lock_core::{LockManager, RedisNode};
 use lock_support::{RawNode, RedisServer};
 use tokio::time::timeout;
@@ -37,7 +37,7 @@ async fn a_release_that_the_server_refuses_wakes_nobody() {
     let raw = RawNode::admitted(RedisNode::from_url(&server.url()).unwrap(), "lock:").await;
     let mut wakeups = raw.listen().await;
     let (owner, ttl, since) = (OwnerId::from_bits(1), Duration::from_secs(5), NonZeroU64::new(1));
-    let wait = Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since, mode: Mode::Write };
+    let wait = Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since, kind: Kind::Write };
     assert!(matches!(raw.send("r", wait).await, Ok(Reply::Held { .. })));
     server.query::<()>("CONFIG SET min-replicas-to-write 1").await;
     assert!(guard.release().await.is_err());

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::node::{
-    Epoch, Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, Mode, NodeRecord, Operation,
+    Epoch, Evict, Eviction, Holder, Keyspace, Kind, LockKeys, LockState, Look, MemberId, NodeRecord, Operation,
     OwnerId, RecordWrite, Reply, Request, WaiterId,
 };
 use lock_core::{LockNode, NodeError};
@@ -90,5 +90,5 @@ pub(crate) fn acquire(owner: OwnerId, ttl: Duration) -> Operation {
 
 /// An attempt of an owner that waits since a time, if it does.
 pub(crate) fn acquire_since(since: Option<NonZeroU64>, owner: OwnerId, ttl: Duration) -> Operation {
-    Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since, mode: Mode::Write }
+    Operation::Acquire { owner, ttl, hint: 0, tokens: 1, since, kind: Kind::Write }
 }

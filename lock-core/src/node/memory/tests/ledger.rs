@@ -6,7 +6,7 @@ use crate::node::limits::MAX_TOKEN;
 use crate::node::limits::used_up;
 use crate::node::memory::store::SWEEP_INTERVAL;
 use crate::node::{
-    EVICTION_GAP, Eviction, Holder, Keyspace, LockKeys, MemberId, Mode, NodeError, Operation, QueuePosition,
+    EVICTION_GAP, Eviction, Holder, Keyspace, Kind, LockKeys, MemberId, NodeError, Operation, QueuePosition,
     RecordWrite, Reply, Request,
 };
 use crate::random::Epoch;
@@ -14,7 +14,7 @@ use crate::random::Epoch;
 #[test]
 fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
     let mut node = Fixture::new();
-    let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None, mode: Mode::Write };
+    let acquire = |owner| Operation::Acquire { owner, ttl: TTL, hint: 10, tokens: 1, since: None, kind: Kind::Write };
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }));
     assert_eq!(node.execute(acquire(A)), Ok(Reply::Granted { token: 10 }), "the same attempt again");
     assert_eq!(
@@ -30,7 +30,7 @@ fn a_lock_is_granted_once_and_again_only_to_the_same_attempt() {
 #[test]
 fn a_fence_that_is_used_up_grants_nothing() {
     let mut node = Fixture::new();
-    let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None, mode: Mode::Write };
+    let acquire = |hint| Operation::Acquire { owner: A, ttl: TTL, hint, tokens: 1, since: None, kind: Kind::Write };
     assert_eq!(node.execute(acquire(MAX_TOKEN)), Ok(Reply::Granted { token: MAX_TOKEN }));
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
     assert_eq!(node.execute(acquire(0)), Err(used_up()));
@@ -39,7 +39,7 @@ fn a_fence_that_is_used_up_grants_nothing() {
 #[test]
 fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
     let mut node = Fixture::new();
-    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None, mode: Mode::Write })
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 10, tokens: 1, since: None, kind: Kind::Write })
         .unwrap();
     assert_eq!(node.execute(Operation::Confirm { owner: A, token: 9 }), Ok(Reply::Refused { fence: 10 }));
     assert_eq!(node.execute(Operation::Confirm { owner: B, token: 11 }), Ok(Reply::Refused { fence: 10 }));
@@ -51,7 +51,7 @@ fn a_confirm_needs_the_key_and_a_token_that_is_not_lower() {
 fn an_extend_never_shortens_and_never_creates() {
     let mut node = Fixture::new();
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL }), Ok(Reply::Gone));
-    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write })
         .unwrap();
     assert_eq!(node.execute(Operation::Extend { owner: A, ttl: TTL / 2 }), Ok(Reply::Kept));
     node.now = TTL * 3 / 4;
@@ -64,11 +64,11 @@ fn an_extend_never_shortens_and_never_creates() {
 #[test]
 fn a_replace_fills_a_gap_and_never_touches_another_owner() {
     let mut node = Fixture::new();
-    let replace = Operation::Replace { owner: A, ttl: TTL, token: 20, mode: Mode::Write };
+    let replace = Operation::Replace { owner: A, ttl: TTL, token: 20, kind: Kind::Write };
     assert_eq!(node.execute(replace), Ok(Reply::Kept));
     assert_eq!(node.execute(Operation::Release { owner: A, position: QueuePosition::None }), Ok(Reply::Released));
     assert_eq!(
-        node.execute(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write }),
+        node.execute(Operation::Acquire { owner: B, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write }),
         Ok(Reply::Granted { token: 21 })
     );
     assert_eq!(node.execute(replace), Ok(Reply::Gone));
@@ -77,7 +77,7 @@ fn a_replace_fills_a_gap_and_never_touches_another_owner() {
 #[test]
 fn a_node_in_another_epoch_or_without_one_executes_nothing() {
     let mut node = Fixture::new();
-    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write };
+    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write };
     let request = Request { epoch: Epoch::from_bits(8), ..node.request(acquire) };
     assert_eq!(node.store.execute(&request, node.now), Err(NodeError::Unadmitted));
     let member = MemberId { random: 1, micros: 1 };
@@ -95,7 +95,7 @@ fn a_record_is_completed_by_the_node() {
     let record = node.store.write_record(&keyspace, &write, 5).unwrap();
     assert_eq!((record.version, record.quarantines[0].ends), (2, 5 + 1_000_000));
     assert_eq!(node.store.ledger.records.highest_fence(&keyspace, "run").unwrap().highest, 40);
-    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None, mode: Mode::Write };
+    let acquire = Operation::Acquire { owner: A, ttl: TTL, hint: 3, tokens: 1, since: None, kind: Kind::Write };
     assert_eq!(node.execute(acquire), Ok(Reply::Granted { token: 41 }), "every fence is at the floor at least");
 }
 
@@ -110,7 +110,7 @@ fn expired_keys_are_swept() {
             hint: 0,
             tokens: 1,
             since: None,
-            mode: Mode::Write,
+            kind: Kind::Write,
         })
         .unwrap();
         node.now += TTL;
@@ -125,7 +125,7 @@ fn an_evicted_owner_neither_acquires_nor_replaces_before_its_tombstone_expires()
     assert_eq!(fixture.evict(&[A], 10), Eviction::Evicted { deleted: true });
     fixture.now = EVICTION_GAP;
     let late = Reply::Held { remaining: Some(Duration::ZERO), stranger: false, position: None, offer: None };
-    let replace = Operation::Replace { owner: A, ttl: TTL, token: 1, mode: Mode::Write };
+    let replace = Operation::Replace { owner: A, ttl: TTL, token: 1, kind: Kind::Write };
     assert_eq!((fixture.acquire(A), fixture.execute(replace)), (late, Ok(Reply::Gone)));
     assert_eq!(fixture.look().evicted, [A]);
     fixture.now = BARRED;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::store::Store;
 use crate::node::{
-    Evict, Eviction, Holder, Keyspace, LockKeys, LockState, Look, MemberId, Mode, NodeError, NodeRecord, Operation,
+    Evict, Eviction, Holder, Keyspace, Kind, LockKeys, LockState, Look, MemberId, NodeError, NodeRecord, Operation,
     RecordWrite, Reply, Request,
 };
 use crate::random::{Epoch, OwnerId, WaiterId};
@@ -70,7 +70,7 @@ const BARRED: Duration = Duration::from_secs(5);
 
 impl Fixture {
     fn acquire(&mut self, owner: OwnerId) -> Reply {
-        self.execute(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+        self.execute(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write })
             .unwrap()
     }
 

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 
 use super::{BARRED, Fixture, TTL};
 use crate::node::{
-    Evict, Holder, LockKeys, Mode, Operation, QueuePosition, RESERVATION_TTL, Reply, Request, SlotOffer, Slots, Wakeup,
+    Evict, Holder, Kind, LockKeys, Operation, QueuePosition, RESERVATION_TTL, Reply, Request, SlotOffer, Slots, Wakeup,
 };
 use crate::random::{Epoch, OwnerId, WaiterId};
 
@@ -42,7 +42,7 @@ impl Slotted {
         self.ask(
             waiter,
             slot,
-            Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Permit { of } },
+            Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, kind: Kind::Permit { of } },
         )
     }
 
@@ -143,7 +143,7 @@ fn a_release_that_keeps_the_position_calls_anew() {
     node.wait(1, 0, 2);
     node.release(HOLDER, 0, QueuePosition::None);
     assert_eq!(node.heard(1), [called(0, &[0])]);
-    let keep = QueuePosition::Keep { since: NonZeroU64::MIN, mode: Mode::Permit { of: 2 } };
+    let keep = QueuePosition::Keep { since: NonZeroU64::MIN, kind: Kind::Permit { of: 2 } };
     node.release(1, 1, keep);
     assert_eq!(node.heard(1), [called(0, &[0])]);
 }
@@ -197,7 +197,7 @@ fn a_slot_that_is_put_back_is_offered_to_nobody() {
     node.release(HOLDER, 0, QueuePosition::None);
     node.release(HOLDER, 1, QueuePosition::None);
     assert_eq!(node.heard(2).last(), Some(&called(1, &[0, 1])));
-    let replace = Operation::Replace { owner: owner(8, 0), ttl: TTL, token: 5, mode: Mode::Permit { of: 2 } };
+    let replace = Operation::Replace { owner: owner(8, 0), ttl: TTL, token: 5, kind: Kind::Permit { of: 2 } };
     assert_eq!(node.ask(8, 0, replace), Reply::Kept);
     assert_eq!(node.heard(1).last(), Some(&called(1, &[1])));
     assert_eq!(offer(node.wait(2, 1, 2)), None);

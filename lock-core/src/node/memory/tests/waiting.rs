@@ -2,13 +2,13 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{A, B, Fixture, TTL};
-use crate::node::{Mode, Operation, Position, QueuePosition, Reply, Request};
+use crate::node::{Kind, Operation, Position, QueuePosition, Reply, Request};
 use crate::random::{OwnerId, WaiterId};
 
 #[test]
 fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
     let mut node = Fixture::new();
-    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, kind: Kind::Write };
     let wait = |node: &mut Fixture, place: u64| {
         let request = node.request(acquire(B, NonZeroU64::new(place)));
         let request = Request { waiter: WaiterId::from_bits(place.into()), polls: true, ..request };
@@ -30,7 +30,7 @@ fn a_waiter_that_comes_too_early_is_told_when_its_own_reservation_begins() {
 #[test]
 fn a_waiter_is_told_its_position_before_those_that_do_not_listen_are_removed() {
     let mut node = Fixture::new();
-    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, kind: Kind::Write };
     let attempt = |node: &mut Fixture, number: u64, polls: bool| {
         let request = node.request(acquire(B, NonZeroU64::new(number)));
         let request = Request { waiter: WaiterId::from_bits(number.into()), polls, ..request };
@@ -53,29 +53,29 @@ fn a_waiter_is_told_its_position_before_those_that_do_not_listen_are_removed() {
 #[test]
 fn a_writer_behind_one_that_gives_up_bars_readers() {
     let mut node = Fixture::new();
-    let attempt = |node: &mut Fixture, number: u64, waits: bool, mode: Mode| {
+    let attempt = |node: &mut Fixture, number: u64, waits: bool, kind: Kind| {
         let (owner, since) = (OwnerId::from_bits(number.into()), NonZeroU64::new(number).filter(|_| waits));
-        let request = node.request(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode });
+        let request = node.request(Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, kind });
         let request = Request { waiter: WaiterId::from_bits(number.into()), polls: true, ..request };
         node.store.execute(&request, node.now).unwrap()
     };
-    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, mode: Mode::Write })
+    node.execute(Operation::Acquire { owner: A, ttl: TTL, hint: 0, tokens: 1, since: None, kind: Kind::Write })
         .unwrap();
-    for (number, mode) in [(4, Mode::Read), (5, Mode::Write), (6, Mode::Write)] {
-        attempt(&mut node, number, true, mode);
+    for (number, kind) in [(4, Kind::Read), (5, Kind::Write), (6, Kind::Write)] {
+        attempt(&mut node, number, true, kind);
     }
     node.execute(Operation::Release { owner: A, position: QueuePosition::None }).unwrap();
-    assert!(matches!(attempt(&mut node, 4, true, Mode::Read), Reply::Granted { .. }));
+    assert!(matches!(attempt(&mut node, 4, true, Kind::Read), Reply::Granted { .. }));
     let leaves = Request { waiter: WaiterId::from_bits(5), polls: true, ..node.request(Operation::LeaveQueue) };
     node.store.execute(&leaves, node.now).unwrap();
-    let late = attempt(&mut node, 7, false, Mode::Read);
+    let late = attempt(&mut node, 7, false, Kind::Read);
     assert!(matches!(late, Reply::Held { .. }), "{late:?}");
 }
 
 #[test]
 fn of_those_that_let_their_reservation_pass_only_the_silent_ones_lose_their_position() {
     let mut node = Fixture::new();
-    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, mode: Mode::Write };
+    let acquire = |owner, since| Operation::Acquire { owner, ttl: TTL, hint: 0, tokens: 1, since, kind: Kind::Write };
     let attempt = |node: &mut Fixture, number: u64| {
         let request = node.request(acquire(B, NonZeroU64::new(number)));
         let request = Request { waiter: WaiterId::from_bits(number.into()), polls: true, ..request };
