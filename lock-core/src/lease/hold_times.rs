@@ -26,7 +26,7 @@ impl Default for HoldTimes {
 }
 
 impl HoldTimes {
-    /// Records that a lock on a resource was held for so long.
+    /// Records that a lock on a resource was held for this long.
     pub(super) fn record(&self, resource: &str, held: Duration) {
         let (slot, tag) = self.slot(resource);
         let held = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).clamp(1, MEAN);

@@ -111,7 +111,7 @@ pub(crate) async fn lower_max_ttl(cluster: &Cluster, own: Duration, max_ttl: Dur
     let is_lower = |roster: &Roster| roster.max_ttl <= max_ttl;
     let mut lowered = change(cluster, Change::LowerMaxTtl(max_ttl), is_lower).await;
     while is_lower(&lowered) && lowered.max_ttl < lowered.quarantine_ttl {
-        // Locks that were granted before may live for so long, and a node that forgets them must sit out all of it.
+        // Locks that were granted before may live for that long, and a node that forgets them must sit out all of it.
         sleep(quarantine_length(lowered.quarantine_ttl)).await;
         let generation = lowered.generation;
         // If there was another change in between, longer locks may have been granted: the wait begins again.

@@ -67,7 +67,7 @@ pub(super) fn free_locks_are_taken(
 }
 
 /// The spans in which nobody could hold a resource, by its grants in the order in which they were granted. A lock that nobody
-/// releases lives for so long.
+/// releases lives for that long.
 pub(super) fn free(grants: &[&Grant], outlives: Duration) -> Vec<Window> {
     let (mut free, mut from) = (Vec::new(), Moment(0));
     for grant in grants {
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(stuck(&[], wait(0, 6_000, false)), 1);
         let abandoned = Grant { released: None, ..held(500, 2_000) };
         assert_eq!(stuck(&[abandoned.clone(), held(5_000, 6_000)], wait(1_500, 5_000, true)), 0, "its key lived on");
-        assert_eq!(stuck(&[abandoned, held(5_100, 6_000)], wait(1_500, 5_100, true)), 1, "but not for so long");
+        assert_eq!(stuck(&[abandoned, held(5_100, 6_000)], wait(1_500, 5_100, true)), 1, "but not for that long");
         assert_eq!(stuck(&grants, wait(17_500, 99_000, false)), 1, "up to the end of the window");
         assert_eq!(stuck(&grants, wait(18_500, 99_000, false)), 0, "nobody knows what happened later");
         assert_eq!(

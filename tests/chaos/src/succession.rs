@@ -113,7 +113,7 @@ impl One {
         self.acquire(number, reads, wait, held).await;
     }
 
-    /// Acquires the lock, holds it for so long, and releases it.
+    /// Acquires the lock, holds it for this long, and releases it.
     async fn acquire(&self, number: u64, reads: bool, wait: Duration, held: Duration) {
         let (attempt, resource, journal) = (self.attempt(number), self.resource(), &self.shared.journal);
         journal.write(Event::Attempt { attempt, resource: resource.clone(), wait, reads });

@@ -9,7 +9,7 @@ use super::history::{Call, Event, History};
 use super::hosts::TICK;
 use super::plan::Plan;
 
-/// How long a request to evict may be on its way: messages are held for so long at the most, and servers hang.
+/// How long a request to evict may be on its way: messages are held for this long at most, and servers hang.
 const LATE: std::time::Duration = std::time::Duration::from_secs(4);
 
 /// What the simulation knows about the holder of a grant.

@@ -141,7 +141,7 @@ impl Membership {
                 sets.push(set);
             }
         }
-        // The newest come first: no service is expected to be left of a set that was given up so often.
+        // The newest come first: no service is expected to be left of a set that was given up this often.
         sets.truncate(MAX_FORMED_OVER);
         sets
     }
