@@ -70,7 +70,7 @@ async fn a_grant_that_waits_for_a_standby_is_cancelled_when_its_connection_is_gi
     // It gives the connection up, as a connection that stalls for seconds is.
     locks.shutdown(Duration::from_millis(100)).await;
     eventually_async("nothing waits on the server", async || waiting().await == 0).await;
-    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND kind = 'ExclusiveLock'";
+    let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'";
     eventually_async("nothing is locked on the server", async || server.query(held).await == "0").await;
 }
 
