@@ -207,7 +207,8 @@ async fn node_redlock_shares_a_lock_with_ours() {
     share(async move |masters, room: Room| {
         let mut command = Command::new("node");
         command.arg(directory.join("redlock.js")).arg(&room.file).arg(RESOURCE).args(masters).kill_on_drop(true);
-        let mut node = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Not the error output of the tests: Node.js would leave that non-blocking, and whoever writes to it next fails once it is full.
+        let mut node = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
         while let Some(line) = lines.next_line().await.unwrap() {
             match line.as_str() {
@@ -215,7 +216,7 @@ async fn node_redlock_shares_a_lock_with_ours() {
                 _ => room.overlap(),
             }
         }
-        panic!("node ended with {}", node.wait().await.unwrap());
+        panic!("node ended: {:?}", node.wait_with_output().await.unwrap());
     })
     .await;
 }
