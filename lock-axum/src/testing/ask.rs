@@ -1,5 +1,6 @@
 //! Which schedules each question has.
 
+use super::answer::Answer;
 use super::clock::Clock;
 use super::outcome::{Outcome, Tried, Unlocked};
 use super::place::Recorder;
@@ -76,7 +77,7 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
                 return Err(Problem::NeverHolds { ran: ran.facts.lines });
             }
             steps.push(ran.facts.steps[first]);
-            if ran.answers[first].asks_for_an_upgrade() {
+            if ran.answers.get(first).is_some_and(Answer::asks_for_an_upgrade) {
                 self.outcome.problems.push(Problem::Upgrade { request: first });
             }
         }

@@ -33,10 +33,8 @@ impl Cluster {
         reply_to: ReplySender,
     ) -> Option<(usize, Request, ReplySender)> {
         // What may be on a server is released there, although the address that it was asked over is not used any more.
-        let to = match self.members[node].way() {
-            way if way != node && !self.votes(node) => way,
-            _ => node,
-        };
+        let way = self.members[node].way();
+        let to = if way == node || self.votes(node) { node } else { way };
         match self.epoch_for(to, roll) {
             Ok(epoch) => {
                 let member = &self.members[to];

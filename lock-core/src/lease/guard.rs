@@ -235,7 +235,7 @@ impl LockGuard {
         let Some(mut local_hold) = self.lease.0.take_local_hold() else {
             // A caller that did not wait; or the lease was lost, and the next caller may have a queue position by now.
             let release = self.lease.revoke(LossReason::Released);
-            if self.lease.kind() == Kind::Read && self.lease.engine().is_none() {
+            if self.lease.kind().is_read() && self.lease.engine().is_none() {
                 registry.readings.remove(&self.lease.0.grant);
             }
             return release;

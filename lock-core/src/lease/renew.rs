@@ -7,7 +7,6 @@ use super::shared_grant::SharedGrant;
 use super::{Lease, LeaseRegistry};
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
-use crate::kind::Kind;
 use crate::node::{Operation, Reply, ReplySender};
 use crate::quorum::{RenewalVote, RollCall, Tally, Verdict, word_is_good};
 
@@ -27,7 +26,7 @@ pub(super) struct Renewed {
 ///
 /// A writer shares its grant with nobody, and waits for no round: the one before may hang on a runtime that stalls.
 pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
-    if lease.kind() != Kind::Read {
+    if !lease.kind().is_read() {
         return renew_now(engine, registry, lease).await;
     }
     let now = Instant::now();
@@ -86,7 +85,7 @@ fn retry_pause(ttl: Duration) -> Duration {
 /// The nodes lost the lock of a lease.
 fn lose(registry: &LeaseRegistry, lease: &Lease) {
     lease.end(LossReason::Gone);
-    if lease.kind() == Kind::Read {
+    if lease.kind().is_read() {
         registry.lose(&lease.0.grant);
     }
 }

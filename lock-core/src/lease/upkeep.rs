@@ -2,14 +2,13 @@ use tokio::time::Instant;
 
 use super::Lease;
 use super::term::expires;
-use crate::kind::Kind;
 
 /// When a lease is to be renewed, and how renewals extend it.
 impl Lease {
     /// Counts a renewal by another lease of this process that shares the grant.
     pub(super) fn catch_up(&self) {
         if self.0.options.renew
-            && self.kind() == Kind::Read
+            && self.kind().is_read()
             && let Some(sent) = self.0.grant.sent()
         {
             self.extend(sent);

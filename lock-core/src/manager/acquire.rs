@@ -67,7 +67,7 @@ impl Inner {
         engine.cluster.first_contact().await;
         let keys = turns.first_keys(&parsed, options.kind);
         // In the order of what it costs: nothing, one attempt, a place in the queue.
-        let taken = if options.kind == Kind::Read
+        let taken = if options.kind.is_read()
             && let Some(share) = Box::pin(self.share_reading(&keys, &caller)).await
         {
             Taken::Share(share)
@@ -130,7 +130,7 @@ impl Inner {
                 if let Some(LocalHold::Turn(turn)) = &mut local_hold {
                     turn.lock_taken(grant.nodes(), grant.sent() + options.ttl);
                 }
-                if options.kind == Kind::Read {
+                if options.kind.is_read() {
                     // Dropped when others can join the reader, the turn goes to the callers behind: they read, too, or wait to write.
                     (ReadShare::first(leases, grant, options.renew).into_grant(), None)
                 } else {

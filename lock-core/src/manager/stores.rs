@@ -135,7 +135,7 @@ impl LockManagerBuilder {
         self.redis_cluster_over(clusters, None)
     }
 
-    /// As [`redis_cluster`](Self::redis_cluster), over a network in place of TCP. For simulations.
+    /// As [`redis_cluster`](Self::redis_cluster), over another network than TCP. For simulations.
     #[doc(hidden)]
     pub fn redis_cluster_over(mut self, clusters: impl StringList, network: Option<&Network>) -> Self {
         let node = |seeds: &str| Ok(NamedNode::Redis(RedisNode::from_cluster(seeds, network)?));

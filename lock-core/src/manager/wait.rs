@@ -38,7 +38,7 @@ impl Inner {
                 Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
             }
         };
-        if caller.options.kind == Kind::Read
+        if caller.options.kind.is_read()
             && let Some(share) = Box::pin(ReadShare::join(&self.leases, &caller.shard.engine, keys, terms)).await
         {
             return Ok(Taken::Share(share));
@@ -48,45 +48,25 @@ impl Inner {
 
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
     pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
-        self.check_open(caller)?;
-        match attempt_in_turn(AttemptKind::New, &mut turn, caller).await {
-            (_place, Ok(grant)) => Ok(taken(grant, turn, caller)),
-            // Boxed like everything that is rare: the future of an acquisition is as large as its largest branch, and is moved a dozen
-            // times before it is first polled.
-            (place, Err(failed)) => Box::pin(self.wait_after(failed, place, turn, caller)).await,
-        }
-    }
-
-    /// The same after the first attempt, which failed.
-    async fn wait_after(
-        &self,
-        failed: FailedAttempt,
-        place: Option<AttemptPlace<'_>>,
-        mut turn: Turn,
-        caller: &Caller<'_>,
-    ) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
         let engine = &caller.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
         let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
-        let mut first = Some((place, failed));
+        // What is rare is boxed: the future of an acquisition is as large as its largest branch, and is moved a dozen times before it is
+        // first polled.
         loop {
-            let (place, failed) = match first.take() {
-                Some(first) => first,
-                None => {
-                    self.check_open(caller)?;
-                    match attempt_in_turn(kind, &mut turn, caller).await {
-                        (_place, Ok(grant)) => return Ok(taken(grant, turn, caller)),
-                        (place, Err(failed)) => (place, failed),
-                    }
-                }
+            self.check_open(caller)?;
+            let (place, attempt) = attempt_in_turn(kind, &mut turn, caller).await;
+            let failed = match attempt {
+                Ok(grant) => return Ok(taken(grant, turn, caller)),
+                Err(failed) => failed,
             };
             let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !engine.outage_lasts() => {
                     turn.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
-                    self.ride_out(engine, place, pause, until).await;
+                    Box::pin(self.ride_out(engine, place, pause, until)).await;
                     pause = (pause * 2).min(BACKOFF.1);
                     continue;
                 }
@@ -95,7 +75,7 @@ impl Inner {
                     if engine.outage_lasts() {
                         turn.report_no_quorum(&failed.votes, options.ttl);
                     }
-                    return Err(self.answer(caller, failed).await);
+                    return Err(Box::pin(self.answer(caller, failed)).await);
                 }
                 // Another slot may be a lock.
                 Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
@@ -114,7 +94,7 @@ impl Inner {
                 turn.try_slot(slot);
                 continue;
             }
-            match turn.wait(&failed, free_in, until).await {
+            match Box::pin(turn.wait(&failed, free_in, until)).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
                 Woken::Slot(grant) if terms.accept(&grant) => {
                     let slot = caller.shard.turns.hold_slot(grant.keys());

@@ -25,7 +25,7 @@ pub(crate) struct HandoverTerms {
 impl HandoverTerms {
     /// Whether a grant that another caller won, to write or of a slot, can be used as it is.
     pub(crate) fn accept(&self, grant: &Grant) -> bool {
-        self.kind != Kind::Read && self.fit(grant)
+        !self.kind.is_read() && self.fit(grant)
     }
 
     /// Whether a grant has the time to live that was asked for, enough of it is left, and the nodes' word is recent enough for another

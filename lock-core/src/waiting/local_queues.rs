@@ -18,7 +18,7 @@ pub(super) struct LocalQueues<H> {
 
 type Queues<H> = HashMap<Arc<str>, Arc<SharedQueue<H>>>;
 
-/// One of them. Whoever has its turn has it at hand, and need not look for it among all the others.
+/// One of them. The caller that has its turn has it at hand, and need not look for it among all the others.
 pub(super) struct SharedQueue<H> {
     local: Mutex<LocalQueue<H>>,
     /// Where the wake-ups for the lock arrive.

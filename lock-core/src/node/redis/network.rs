@@ -1,4 +1,4 @@
-//! A network in place of TCP: that of a simulation.
+//! Another network than TCP: that of a simulation.
 
 use std::io;
 use std::sync::Arc;
