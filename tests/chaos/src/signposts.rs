@@ -14,12 +14,15 @@ impl Signposts {
         }
         let number = |port: &str| format!(":{port}\r\n");
         let ports = addresses.iter().map(|address| number(address.rsplit(':').next().unwrap_or_default()));
-        Self(ports.zip(links.iter().map(|link| number(&link.to_string()))).collect())
+        let pairs: Arc<[_]> = ports.zip(links.iter().map(|link| number(&link.to_string()))).collect();
+        // They are replaced where they stand. One that was left would lead past its link, and no fault of the network would hit it.
+        assert!(pairs.iter().all(|(port, link)| port.len() == link.len()), "ports of different lengths: {pairs:?}");
+        Self(pairs)
     }
 
     /// Replaces the ports in what a server sent, as far as they are whole: it sends what it knows of slots at once.
     pub(super) fn turn(&self, sent: &mut [u8]) {
-        for (port, link) in self.0.iter().filter(|(port, link)| port.len() == link.len()) {
+        for (port, link) in &*self.0 {
             let mut from = 0;
             while let Some(at) = sent[from..].windows(port.len()).position(|bytes| bytes == port.as_bytes()) {
                 from += at;

@@ -29,10 +29,7 @@ impl Master {
     pub(super) async fn standby(&self) -> Self {
         let standby = Self::blank().await;
         standby.server.query::<String>(&format!("REPLICAOF 127.0.0.1 {}", self.server.port())).await;
-        eventually_async("the standby has the data", async || {
-            standby.server.query::<String>("INFO replication").await.contains("master_link_status:up")
-        })
-        .await;
+        eventually_async("the standby has the data", async || standby.server.is_in_sync().await).await;
         standby
     }
 }

@@ -207,7 +207,7 @@ async fn node_redlock_shares_a_lock_with_ours() {
     share(async move |masters, room: Room| {
         let mut command = Command::new("node");
         command.arg(directory.join("redlock.js")).arg(&room.file).arg(RESOURCE).args(masters).kill_on_drop(true);
-        // Not the error output of the tests: Node.js would leave that non-blocking, and whoever writes to it next fails once it is full.
+        // Not the error output of the tests: Node.js would leave that non-blocking, and the next one that writes to it fails once it is full.
         let mut node = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
         while let Some(line) = lines.next_line().await.unwrap() {

@@ -60,10 +60,7 @@ impl SlotCluster {
             replica.query::<String>(&format!("CLUSTER REPLICATE {of}")).await;
         }
         for replica in &self.servers[self.primaries..] {
-            eventually_async("a replica is in sync", async || {
-                replica.query::<String>("INFO replication").await.contains("master_link_status:up")
-            })
-            .await;
+            eventually_async("a replica is in sync", async || replica.is_in_sync().await).await;
         }
         if self.servers.len() > self.primaries {
             self.all_agree().await;
@@ -187,15 +184,14 @@ impl SlotCluster {
     /// Has a replica take the place of its primary, which agrees. Returns when it has.
     pub async fn fail_over(&self, replica: usize) {
         let server = &self.servers[replica];
-        let is_primary = async || server.query::<String>("INFO replication").await.contains("role:master");
         let mut asked: Option<Instant> = None;
         eventually_async("the replica is a primary", async || {
             // It gives up if it does not get its votes in time: when the others do not know yet that it is a replica, say.
-            if !is_primary().await && asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(2)) {
+            if !server.is_primary().await && asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(2)) {
                 _ = server.try_query::<String>("CLUSTER FAILOVER").await;
                 asked = Some(Instant::now());
             }
-            is_primary().await
+            server.is_primary().await
         })
         .await;
     }

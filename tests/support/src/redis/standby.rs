@@ -21,8 +21,7 @@ impl RedisServer {
         let replica_of = format!("127.0.0.1 {port}");
         let standby = Self::start_with(&[&["--replicaof", &replica_of], arguments].concat()).await;
         eventually_async("the standby has caught up", async || {
-            let linked = standby.query::<String>("INFO replication").await.contains("master_link_status:up");
-            linked && standby.keys("*").await == self.keys("*").await
+            standby.is_in_sync().await && standby.keys("*").await == self.keys("*").await
         })
         .await;
         // It has what was there. What comes after that it is sent when it has acknowledged that, which it does once a second.
@@ -48,13 +47,20 @@ impl RedisServer {
         copy
     }
 
+    /// Whether it is a replica whose connection to its primary stands.
+    pub async fn is_in_sync(&self) -> bool {
+        self.query::<String>("INFO replication").await.contains("master_link_status:up")
+    }
+
+    /// Whether it is no replica.
+    pub async fn is_primary(&self) -> bool {
+        self.query::<String>("INFO replication").await.contains("role:master")
+    }
+
     /// Becomes a replica of another server, in the same process, and waits until it has the data of that one instead of its own.
     pub async fn replicate(&self, other: &Self) {
         self.query::<String>(&format!("REPLICAOF 127.0.0.1 {}", other.port)).await;
-        eventually_async("the data is replicated", async || {
-            self.query::<String>("INFO replication").await.contains("master_link_status:up")
-        })
-        .await;
+        eventually_async("the data is replicated", async || self.is_in_sync().await).await;
         // What it loaded from, which a restart without data must not find. A server with an append-only file has none.
         _ = std::fs::remove_file(self.directory.path().join("dump.rdb"));
     }
