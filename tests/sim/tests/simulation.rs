@@ -187,21 +187,22 @@ fn seeds_that_once_broke_a_promise_no_longer_do() {
 /// The seeds run at the same time and in different orders: a run must not depend on anything else in the process.
 #[test]
 fn a_seed_replays_to_the_byte() {
-    let runs = |seeds: [u64; 4]| {
+    let runs = |seeds: [u64; 2]| {
         let all = seeds.map(|seed| Scenario::ALL.map(|scenario| ((seed, scenario.name()), run(seed, scenario, None))));
         all.into_iter().flatten().collect::<BTreeMap<_, _>>()
     };
     let (one, other) = thread::scope(|scope| {
-        let one = scope.spawn(|| runs([1, 2, 3, 4]));
-        (runs([3, 1, 4, 2]), one.join().unwrap())
+        let one = scope.spawn(|| runs([1, 2]));
+        (runs([2, 1]), one.join().unwrap())
     });
-    assert_eq!(one.len(), 4 * Scenario::ALL.len());
+    assert_eq!(one.len(), 2 * Scenario::ALL.len());
+    let promised = |seed| &one[&(seed, Scenario::Promised.name())].history;
+    assert_ne!(promised(1), promised(2));
     for (seed, one) in one {
         let (one, other) = (one.history, &other[&seed].history);
         let difference = one.lines().zip(other.lines()).find(|(one, other)| one != other);
         assert!(one == *other, "{seed:?} replays differently from here: {difference:?}");
     }
-    assert_ne!(run(1, Scenario::Promised, None).history, run(2, Scenario::Promised, None).history);
 }
 
 /// The checkers notice a flawed server by each of these signs, within a few hundred seeds. The rarest sign shows in two seeds of a

@@ -230,8 +230,8 @@ async fn found(conformance: Conformance, fault: Fault) -> Divergence {
 
 #[tokio::test]
 async fn the_in_memory_node_keeps_the_rules() {
-    let report = Conformance::default().sequences(300).check(MemoryNode::new).await.unwrap();
-    assert!(report.compared > 3000, "{report:?}");
+    let report = Conformance::default().check(MemoryNode::new).await.unwrap();
+    assert!(report.compared > 1000, "{report:?}");
 }
 
 // mutant: exclusion, fencing, readers, turns, no-resurrection, forced-release
@@ -256,7 +256,7 @@ async fn a_divergence_shows_the_steps_and_both_replies() {
 #[tokio::test]
 async fn what_a_node_is_declared_to_lack_is_not_compared_and_the_rest_is() {
     for (fault, lack) in [(Fault::ForgetsWhoWaits, Lack::WaitingRoom), (Fault::WakesNobody, Lack::Wakeups)] {
-        Conformance::default().lacks([lack]).check(|| Faulty::new(fault)).await.unwrap();
+        Conformance::default().lacks([lack]).sequences(30).check(|| Faulty::new(fault)).await.unwrap();
         found(Conformance::default().lacks([lack]), Fault::ReleasesTheLockOfAnother).await;
     }
     // A lock that ends early is not seen in what is said about it, but by waiting for it.
