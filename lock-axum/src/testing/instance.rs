@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lock_core::limits::MAX_TTL;
-use lock_core::observer::{AcquireBegan, AcquireEnded, HoldBegan, LockObserver, NodeVoted, VoteOutcome};
+use lock_core::observer::{LockEvent, LockObserver, VoteOutcome};
 use lock_core::{ConnectError, LockManager, MemoryNode};
 
 use super::LockOrder;
@@ -101,22 +101,16 @@ struct Seen {
 }
 
 impl LockObserver for Seen {
-    fn acquire_began(&self, _: &AcquireBegan<'_>) {
-        self.refused.store(false, Ordering::Release);
-        self.acquiring.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn acquire_ended(&self, _: &AcquireEnded<'_>) {
-        self.acquiring.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    fn hold_began(&self, _: &HoldBegan<'_>) {
-        self.held.store(true, Ordering::Release);
-    }
-
-    fn node_voted(&self, event: &NodeVoted<'_>) {
-        if event.outcome == VoteOutcome::Held {
-            self.refused.store(true, Ordering::Release);
+    fn observe(&self, event: &LockEvent<'_>) {
+        match event {
+            LockEvent::AcquireBegan { .. } => {
+                self.refused.store(false, Ordering::Release);
+                self.acquiring.fetch_add(1, Ordering::AcqRel);
+            }
+            LockEvent::AcquireEnded { .. } => _ = self.acquiring.fetch_sub(1, Ordering::AcqRel),
+            LockEvent::HoldBegan { .. } => self.held.store(true, Ordering::Release),
+            LockEvent::NodeVoted { outcome: VoteOutcome::Held, .. } => self.refused.store(true, Ordering::Release),
+            _ => {}
         }
     }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use lock_core::Lease;
-use lock_core::observer::{AcquireBegan, LockObserver, OTHER};
+use lock_core::observer::{LockEvent, LockObserver, OTHER};
 
 /// Warns once for each two templates of which each was locked inside the other, anywhere in the process: callers that nest them in opposite
 /// orders wait for each other until their `wait` is over.
@@ -83,12 +83,13 @@ impl LockOrder {
 }
 
 impl LockObserver for LockOrder {
-    fn acquire_began(&self, event: &AcquireBegan<'_>) {
+    fn observe(&self, event: &LockEvent<'_>) {
+        let LockEvent::AcquireBegan { template: inner, .. } = *event else { return };
         if !cfg!(debug_assertions) {
             return;
         }
         let Some(outer) = Lease::current() else { return };
-        let (outer, inner) = (outer.template(), event.template);
+        let outer = outer.template();
         if outer == inner || [outer, inner].contains(&OTHER) {
             return;
         }

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::{Cluster, MemberState};
 use crate::error::{NodeError, NotMember};
 use crate::node::SetId;
-use crate::observer::NodeChanged;
+use crate::observer::LockEvent;
 use crate::quorum::{Membership, Standing};
 
 /// The roster that votes are counted by, and how many there have been.
@@ -95,7 +95,7 @@ impl Cluster {
         if is_another {
             let (node, up) = (member.node.name(), state.accepts_requests());
             super::events::state_changed(node, &state);
-            self.reporter.report(|observer| observer.node_changed(&NodeChanged { node, up }));
+            self.reporter.report(&LockEvent::NodeChanged { node, up });
         } else if *member.state.borrow() == state {
             return;
         }

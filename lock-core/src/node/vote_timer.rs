@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{Keyspace, NodeError, Operation, Reply, Request};
-use crate::observer::{NodeVoted, Reporter, VoteOutcome};
+use crate::observer::{LockEvent, Reporter, VoteOutcome};
 
 /// Tells the observers how long a node takes to vote.
 pub(crate) struct VoteReporter {
@@ -42,6 +42,6 @@ impl VoteTimer {
             Ok(_) => VoteOutcome::Held,
             Err(_) => VoteOutcome::Failed,
         };
-        reporter.report(|observer| observer.node_voted(&NodeVoted { node, outcome, duration }));
+        reporter.report(&LockEvent::NodeVoted { node, outcome, duration });
     }
 }

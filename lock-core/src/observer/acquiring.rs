@@ -2,7 +2,7 @@ use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::{AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, Reporter};
+use super::{AcquireOutcome, LockEvent, Reporter};
 use crate::error::{LockError, Vote};
 use crate::log_event::milliseconds;
 use crate::mutex::Mutex;
@@ -35,7 +35,7 @@ const VOTES: [&str; 4] = ["granted", "held", "failed", "pending"];
 impl<'a> Acquiring<'a> {
     pub(crate) fn begin(reporter: &'a Reporter, resource: &str, options: &'a LockOptions) -> Self {
         let template = options.template();
-        reporter.report(|observer| observer.acquire_began(&AcquireBegan { template }));
+        reporter.report(&LockEvent::AcquireBegan { template });
         let resource = reporter.shown(resource);
         let span = tracing::debug_span!(
             "lock.acquire",
@@ -72,7 +72,7 @@ impl<'a> Acquiring<'a> {
 
     /// The nodes are asked.
     pub(crate) fn attempt_began(&self) {
-        self.reporter.report(|observer| observer.attempt_began(&AttemptBegan { template: self.template }));
+        self.reporter.report(&LockEvent::AttemptBegan { template: self.template });
         if !self.span.is_disabled() {
             self.attempts.lock().made += 1;
         }
@@ -113,10 +113,8 @@ impl<'a> Acquiring<'a> {
 
 impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
-        let Self { template, outcome, .. } = *self;
-        self.reporter.report(|observer| {
-            observer.acquire_ended(&AcquireEnded { template, outcome, waited: self.started.elapsed() });
-        });
+        let Self { template, outcome, started, .. } = *self;
+        self.reporter.report(&LockEvent::AcquireEnded { template, outcome, waited: started.elapsed() });
         if !self.span.is_disabled() {
             self.record();
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
-use super::{HandedOver, HoldBegan, HoldEnd, HoldEnded, OTHER, RenewalEnded, RenewalOutcome, Reporter};
+use super::{HoldEnd, LockEvent, OTHER, RenewalOutcome, Reporter};
 use crate::error::{LossReason, NodeError};
 use crate::log_event::milliseconds;
 use crate::mutex::Mutex;
@@ -44,7 +44,7 @@ impl Hold {
         caller: &Span,
     ) -> Self {
         let (template, resource) = (options.template(), resource.clone());
-        reporter.report(|observer| observer.hold_began(&HoldBegan { template }));
+        reporter.report(&LockEvent::HoldBegan { template });
         let hold = tracing::debug_span!(parent: caller, "lock.hold", template, resource = reporter.shown(resource.as_str()),
             token = token.get(), renewals = Empty, end = Empty);
         let spans = Spans { hold, caller: caller.clone() };
@@ -95,14 +95,13 @@ impl Hold {
     }
 
     pub(crate) fn handed_over(&self) {
-        let template = self.template();
-        self.reporter.report(|observer| observer.handed_over(&HandedOver { template }));
+        self.reporter.report(&LockEvent::HandedOver { template: self.template() });
     }
 
     /// The hold has ended. Called once.
     pub(crate) fn end(&self, reason: LossReason, held: Duration) {
         let template = self.template();
-        self.reporter.report(|observer| observer.hold_ended(&HoldEnded { template, reason, held }));
+        self.reporter.report(&LockEvent::HoldEnded { template, reason, held });
         if reason != LossReason::Released {
             self.in_spans(|| {
                 log_event!(error: "lock.lost", resource = self.resource(), template, token = self.token.get(), %reason,
@@ -117,8 +116,7 @@ impl Hold {
     }
 
     fn renewal_ended(&self, outcome: RenewalOutcome) {
-        let template = self.template();
-        self.reporter.report(|observer| observer.renewal_ended(&RenewalEnded { template, outcome }));
+        self.reporter.report(&LockEvent::RenewalEnded { template: self.template(), outcome });
     }
 
     /// Logs an event in `lock.hold`, which is in the caller's span. Both are entered, so that a subscriber that records only the second

@@ -7,10 +7,7 @@ use metrics::{
     Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use super::{
-    AcquireBegan, AcquireEnded, AcquireOutcome, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, LockObserver,
-    NodeChanged, NodeVoted, RenewalEnded, RenewalOutcome, VoteOutcome,
-};
+use super::{AcquireOutcome, HoldEnd, LockEvent, LockObserver, RenewalOutcome, VoteOutcome};
 use crate::error::LossReason;
 
 /// The ends of a lease that count as losses, as `lock_lost_total` names them.
@@ -102,52 +99,32 @@ pub(super) fn observer() -> Arc<dyn LockObserver> {
 }
 
 impl LockObserver for Metrics {
-    fn acquire_began(&self, event: &AcquireBegan<'_>) {
-        self.of_template(event.template, |metrics| metrics.waiting.increment(1));
-    }
-
-    fn acquire_ended(&self, event: &AcquireEnded<'_>) {
-        self.of_template(event.template, |metrics| {
-            metrics.waiting.decrement(1);
-            metrics.acquire.get(event.outcome as usize).inspect(|metric| metric.record(event.waited));
-        });
-    }
-
-    fn attempt_began(&self, event: &AttemptBegan<'_>) {
-        self.of_template(event.template, |metrics| metrics.attempts.increment(1));
-    }
-
-    fn hold_began(&self, event: &HoldBegan<'_>) {
-        self.of_template(event.template, |metrics| metrics.held.increment(1));
-    }
-
-    fn hold_ended(&self, event: &HoldEnded<'_>) {
-        self.of_template(event.template, |metrics| {
-            metrics.held.decrement(1);
-            metrics.hold.get(HoldEnd::from(event.reason) as usize).inspect(|metric| metric.record(event.held));
-            let loss = LOSSES.iter().position(|(reason, _)| *reason == event.reason);
-            loss.and_then(|loss| metrics.lost.get(loss)).inspect(|metric| metric.increment(1));
-        });
-    }
-
-    fn handed_over(&self, event: &HandedOver<'_>) {
-        self.of_template(event.template, |metrics| metrics.handovers.increment(1));
-    }
-
-    fn renewal_ended(&self, event: &RenewalEnded<'_>) {
-        self.of_template(event.template, |metrics| {
-            metrics.renewals.get(event.outcome as usize).inspect(|metric| metric.increment(1));
-        });
-    }
-
-    fn node_voted(&self, event: &NodeVoted<'_>) {
-        self.of_node(event.node, |metrics| {
-            metrics.votes.get(event.outcome as usize).inspect(|metric| metric.record(event.duration));
-        });
-    }
-
-    fn node_changed(&self, event: &NodeChanged<'_>) {
-        self.of_node(event.node, |metrics| metrics.up.set(if event.up { 1 } else { 0 }));
+    fn observe(&self, event: &LockEvent<'_>) {
+        match *event {
+            LockEvent::AcquireBegan { template } => self.of_template(template, |metrics| metrics.waiting.increment(1)),
+            LockEvent::AcquireEnded { template, outcome, waited } => self.of_template(template, |metrics| {
+                metrics.waiting.decrement(1);
+                metrics.acquire[outcome as usize].record(waited);
+            }),
+            LockEvent::AttemptBegan { template } => self.of_template(template, |metrics| metrics.attempts.increment(1)),
+            LockEvent::HoldBegan { template } => self.of_template(template, |metrics| metrics.held.increment(1)),
+            LockEvent::HoldEnded { template, reason, held } => self.of_template(template, |metrics| {
+                metrics.held.decrement(1);
+                metrics.hold[HoldEnd::from(reason) as usize].record(held);
+                let loss = LOSSES.iter().position(|(loss, _)| *loss == reason);
+                loss.inspect(|loss| metrics.lost[*loss].increment(1));
+            }),
+            LockEvent::HandedOver { template } => self.of_template(template, |metrics| metrics.handovers.increment(1)),
+            LockEvent::RenewalEnded { template, outcome } => {
+                self.of_template(template, |metrics| metrics.renewals[outcome as usize].increment(1));
+            }
+            LockEvent::NodeVoted { node, outcome, duration } => {
+                self.of_node(node, |metrics| metrics.votes[outcome as usize].record(duration));
+            }
+            LockEvent::NodeChanged { node, up } => {
+                self.of_node(node, |metrics| metrics.up.set(if up { 1 } else { 0 }));
+            }
+        }
     }
 }
 

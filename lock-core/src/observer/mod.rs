@@ -1,4 +1,4 @@
-//! What a lock manager tells its observers: [`LockObserver`], and the events.
+//! What a lock manager tells its observers: [`LockObserver`], and each [`LockEvent`].
 //!
 //! Everything that is told goes through here: to observers, to the recorder of metrics, and to spans.
 
@@ -13,6 +13,6 @@ mod reporter;
 pub(crate) use self::acquiring::Acquiring;
 pub(crate) use self::hold::Hold;
 pub use self::labels::{AcquireOutcome, HoldEnd, RenewalOutcome, VoteOutcome};
-pub use self::observer::*;
+pub use self::observer::{LockEvent, LockObserver};
 pub(crate) use self::reporter::Reporter;
 pub use crate::options::OTHER;

@@ -2,7 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::LockObserver;
+use super::{LockEvent, LockObserver};
 
 /// Tells the observers of a manager what happened.
 #[derive(Default)]
@@ -35,10 +35,10 @@ impl Reporter {
         self.redact
     }
 
-    /// Calls every observer. One that panics breaks nothing.
-    pub(crate) fn report(&self, tell: impl Fn(&dyn LockObserver)) {
+    /// Tells every observer. One that panics breaks nothing.
+    pub(crate) fn report(&self, event: &LockEvent<'_>) {
         for observer in &self.observers {
-            let told = catch_unwind(AssertUnwindSafe(|| tell(&**observer)));
+            let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
             if told.is_err() && !self.panicked.swap(true, Ordering::Relaxed) {
                 log_event!(error: "lock.observer_panicked",
                     "an observer panicked; locks are not affected, and further panics are not logged");

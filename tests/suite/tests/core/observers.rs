@@ -3,10 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::observer::{
-    AcquireBegan, AcquireEnded, AttemptBegan, HandedOver, HoldBegan, HoldEnd, HoldEnded, NodeChanged, NodeVoted,
-    RenewalEnded,
-};
+use lock_core::observer::{HoldEnd, LockEvent};
 use lock_core::{LockManager, LockObserver};
 use lock_support::{Events, MemoryCluster, eventually};
 use tokio::time::{sleep, timeout};
@@ -35,41 +32,25 @@ impl Notes {
 }
 
 impl LockObserver for Notes {
-    fn acquire_began(&self, event: &AcquireBegan<'_>) {
-        self.add(format!("acquire {}", event.template));
-    }
-
-    fn acquire_ended(&self, event: &AcquireEnded<'_>) {
-        self.add(format!("{} {} after {}s", event.outcome.as_str(), event.template, event.waited.as_secs()));
-    }
-
-    fn attempt_began(&self, event: &AttemptBegan<'_>) {
-        self.add(format!("attempt {}", event.template));
-    }
-
-    fn hold_began(&self, event: &HoldBegan<'_>) {
-        self.add(format!("hold {}", event.template));
-    }
-
-    fn hold_ended(&self, event: &HoldEnded<'_>) {
-        let end = HoldEnd::from(event.reason).as_str();
-        self.add(format!("{end} {} after {}s", event.template, event.held.as_secs()));
-    }
-
-    fn handed_over(&self, event: &HandedOver<'_>) {
-        self.add(format!("handover {}", event.template));
-    }
-
-    fn renewal_ended(&self, event: &RenewalEnded<'_>) {
-        self.add(format!("renewal {}: {}", event.template, event.outcome.as_str()));
-    }
-
-    fn node_voted(&self, event: &NodeVoted<'_>) {
-        self.add(format!("vote {} {} in {}s", event.node, event.outcome.as_str(), event.duration.as_secs()));
-    }
-
-    fn node_changed(&self, event: &NodeChanged<'_>) {
-        self.add(format!("node {} {}", event.node, if event.up { "up" } else { "down" }));
+    fn observe(&self, event: &LockEvent<'_>) {
+        self.add(match event {
+            LockEvent::AcquireBegan { template, .. } => format!("acquire {template}"),
+            LockEvent::AcquireEnded { template, outcome, waited, .. } => {
+                format!("{} {template} after {}s", outcome.as_str(), waited.as_secs())
+            }
+            LockEvent::AttemptBegan { template, .. } => format!("attempt {template}"),
+            LockEvent::HoldBegan { template, .. } => format!("hold {template}"),
+            LockEvent::HoldEnded { template, reason, held, .. } => {
+                format!("{} {template} after {}s", HoldEnd::from(*reason).as_str(), held.as_secs())
+            }
+            LockEvent::HandedOver { template, .. } => format!("handover {template}"),
+            LockEvent::RenewalEnded { template, outcome, .. } => format!("renewal {template}: {}", outcome.as_str()),
+            LockEvent::NodeVoted { node, outcome, duration, .. } => {
+                format!("vote {node} {} in {}s", outcome.as_str(), duration.as_secs())
+            }
+            LockEvent::NodeChanged { node, up, .. } => format!("node {node} {}", if *up { "up" } else { "down" }),
+            other => format!("unknown {other:?}"),
+        });
     }
 }
 
@@ -221,23 +202,7 @@ async fn an_observer_is_told_which_nodes_are_up() {
 struct Panics;
 
 impl LockObserver for Panics {
-    fn acquire_began(&self, _: &AcquireBegan<'_>) {
-        panic!("on purpose");
-    }
-
-    fn acquire_ended(&self, _: &AcquireEnded<'_>) {
-        panic!("on purpose");
-    }
-
-    fn hold_ended(&self, _: &HoldEnded<'_>) {
-        panic!("on purpose");
-    }
-
-    fn node_voted(&self, _: &NodeVoted<'_>) {
-        panic!("on purpose");
-    }
-
-    fn node_changed(&self, _: &NodeChanged<'_>) {
+    fn observe(&self, _: &LockEvent<'_>) {
         panic!("on purpose");
     }
 }

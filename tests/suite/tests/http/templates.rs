@@ -7,7 +7,7 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use lock_axum::observer::{AcquireBegan, LockObserver};
+use lock_axum::observer::{LockEvent, LockObserver};
 use lock_axum::{Lease, LockError, LockLayer, LockManager, distributed_lock};
 use lock_support::http::request;
 use lock_support::{Events, MemoryCluster};
@@ -17,8 +17,10 @@ use tower::ServiceExt as _;
 struct Templates(Mutex<Vec<String>>);
 
 impl LockObserver for Templates {
-    fn acquire_began(&self, event: &AcquireBegan<'_>) {
-        self.0.lock().unwrap().push(event.template.to_owned());
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEvent::AcquireBegan { template, .. } = event {
+            self.0.lock().unwrap().push((*template).to_owned());
+        }
     }
 }
 
