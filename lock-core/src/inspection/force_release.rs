@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
 use crate::lease::LeaseRegistry;
 use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, HolderTag, LockKeys, LockState};
-use crate::quorum::{EvictVerdict, EvictVote, HoldingVote, drift, eviction, eviction_token, to_evict};
+use crate::quorum::{EvictVerdict, HoldingVote, drift, eviction, eviction_token, to_evict};
 use crate::token::FencingToken;
 
 /// How often the nodes are asked, while attempts of others or tokens of other locks get in between.
@@ -108,8 +108,8 @@ impl ForceRelease {
             if !holders.is_empty() && replies.iter().any(|reply| matches!(reply, Ok(Eviction::Evicted { .. }))) {
                 free_at = Instant::now() + EVICTION_GAP;
             }
-            let votes: Vec<EvictVote> = replies.iter().map(evict_vote).collect();
-            match eviction(&votes) {
+            let answers: Vec<Option<Eviction>> = replies.iter().map(|reply| reply.as_ref().ok().copied()).collect();
+            match eviction(&answers) {
                 EvictVerdict::Evicted => {
                     let forced = self.evicted(token, &holders, &freed);
                     // Who force-releases a lock wants it to be had. Before that, the nodes give it to nobody.
@@ -171,14 +171,5 @@ impl ForceRelease {
             Err(error) => Some(Vote::Failed(error.clone())),
         });
         names.zip(votes).filter_map(|(node, vote)| Some(NodeVote { node, vote: vote? })).collect()
-    }
-}
-
-fn evict_vote(reply: &Result<Eviction, NodeError>) -> EvictVote {
-    match reply {
-        Ok(Eviction::Evicted { .. }) => EvictVote::Evicted,
-        Ok(Eviction::Superseded) => EvictVote::Superseded,
-        Ok(Eviction::Refused { fence }) => EvictVote::Refused { fence: *fence },
-        Err(_) => EvictVote::NoReply,
     }
 }

@@ -1,25 +1,9 @@
 use super::{Holding, HoldingVote, holding, majority};
-use crate::node::MAX_TOKEN;
+use crate::node::{Eviction, MAX_TOKEN};
 
 /// How far above what is known the token of an eviction lies. Other locks with the same fence count up meanwhile, in microseconds if
 /// the clock is known; a node whose fence has passed the token refuses.
 const HEADROOM: u64 = 10_000;
-
-/// A node's vote on an eviction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EvictVote {
-    /// The node has no key of the evicted, and bars them; its fence is the token.
-    Evicted,
-    /// Somebody else holds the key.
-    Superseded,
-    /// The node has assigned the token, or a higher one.
-    Refused {
-        /// The node's fence.
-        fence: u64,
-    },
-    /// No reply, or none that counts.
-    NoReply,
-}
 
 /// The result of a round of evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +50,7 @@ pub fn eviction_token(highest_fence: u64, clock: u64) -> Option<u64> {
     highest_fence.max(clock).checked_add(HEADROOM).filter(|token| *token <= MAX_TOKEN)
 }
 
-/// What a round of evictions with one token came to, by the votes of all nodes.
+/// What a round of evictions with one token came to, by the replies of all nodes: `None` for no reply, or none that counts.
 ///
 /// # Why the token is between the tokens of the evicted and of later holders
 ///
@@ -78,20 +62,20 @@ pub fn eviction_token(highest_fence: u64, clock: u64) -> Option<u64> {
 /// A key that is gone may have expired there, while its holder renewed it on other nodes. So the token may be above the token of a
 /// holder who acquired the lock meanwhile, if the request to evict took longer than this holder's time to live. A claim of the token then
 /// refuses that holder as well: it keeps the lock, and its writes fail.
-pub fn eviction(votes: &[EvictVote]) -> EvictVerdict {
-    let quorum = majority(votes.len());
-    let count = |wanted: fn(&EvictVote) -> bool| votes.iter().filter(|vote| wanted(vote)).count();
-    let superseded = count(|vote| *vote == EvictVote::Superseded);
-    if count(|vote| *vote == EvictVote::Evicted) >= quorum {
+pub fn eviction(replies: &[Option<Eviction>]) -> EvictVerdict {
+    let quorum = majority(replies.len());
+    let count = |wanted: fn(&Eviction) -> bool| replies.iter().flatten().filter(|reply| wanted(reply)).count();
+    let superseded = count(|reply| *reply == Eviction::Superseded);
+    if count(|reply| matches!(reply, Eviction::Evicted { .. })) >= quorum {
         EvictVerdict::Evicted
     // Before the count of replies: too many nodes have a successor, whatever the missing ones have.
-    } else if votes.len() - superseded < quorum {
+    } else if replies.len() - superseded < quorum {
         EvictVerdict::Superseded
-    } else if count(|vote| *vote != EvictVote::NoReply) < quorum {
+    } else if count(|_| true) < quorum {
         EvictVerdict::NoQuorum
     } else {
-        let fences = votes.iter().filter_map(|vote| match vote {
-            EvictVote::Refused { fence } => Some(*fence),
+        let fences = replies.iter().flatten().filter_map(|reply| match reply {
+            Eviction::Refused { fence } => Some(*fence),
             _ => None,
         });
         EvictVerdict::Again { above: fences.max().unwrap_or_default() }
@@ -100,9 +84,15 @@ pub fn eviction(votes: &[EvictVote]) -> EvictVerdict {
 
 #[cfg(test)]
 mod tests {
-    use super::EvictVote::{Evicted, NoReply, Refused, Superseded};
     use super::HoldingVote::{Free, Held};
     use super::*;
+
+    const EVICTED: Option<Eviction> = Some(Eviction::Evicted { deleted: true });
+    const SUPERSEDED: Option<Eviction> = Some(Eviction::Superseded);
+
+    fn refused(fence: u64) -> Option<Eviction> {
+        Some(Eviction::Refused { fence })
+    }
 
     #[test]
     fn the_holder_is_evicted_and_nobody_who_only_tries_to_become_it() {
@@ -114,11 +104,11 @@ mod tests {
 
     #[test]
     fn a_majority_decides_whether_the_holders_are_evicted() {
-        assert_eq!(eviction(&[Evicted, NoReply, Evicted]), EvictVerdict::Evicted);
-        assert_eq!(eviction(&[Evicted, NoReply, NoReply]), EvictVerdict::NoQuorum);
-        assert_eq!(eviction(&[Superseded, Superseded, Evicted]), EvictVerdict::Superseded);
-        assert_eq!(eviction(&[Superseded, NoReply, Evicted]), EvictVerdict::Again { above: 0 }, "it may be undone");
-        assert_eq!(eviction(&[Refused { fence: 7 }, Evicted, Refused { fence: 9 }]), EvictVerdict::Again { above: 9 });
+        assert_eq!(eviction(&[EVICTED, None, EVICTED]), EvictVerdict::Evicted);
+        assert_eq!(eviction(&[EVICTED, None, None]), EvictVerdict::NoQuorum);
+        assert_eq!(eviction(&[SUPERSEDED, SUPERSEDED, EVICTED]), EvictVerdict::Superseded);
+        assert_eq!(eviction(&[SUPERSEDED, None, EVICTED]), EvictVerdict::Again { above: 0 }, "it may be undone");
+        assert_eq!(eviction(&[refused(7), EVICTED, refused(9)]), EvictVerdict::Again { above: 9 });
     }
 
     #[test]

@@ -29,8 +29,6 @@ mod holding;
 mod majority;
 mod membership;
 mod outage;
-mod proof;
-mod release;
 mod renewal;
 mod reply_time;
 mod roll_call;
@@ -41,19 +39,17 @@ mod word;
 
 pub use self::acquisition::{AcquireVote, Acquisition, ConfirmVote, Failure, Step, Terms};
 pub use self::clock::cluster_clock;
-pub use self::eviction::{EvictVerdict, EvictVote, eviction, eviction_token, to_evict};
+pub use self::eviction::{EvictVerdict, eviction, eviction_token, to_evict};
 pub use self::holding::{Holding, HoldingVote, holding};
 pub use self::majority::majority;
 pub use self::membership::{
     Change, LogPositions, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length,
 };
 pub use self::outage::{OUTAGE_GRACE, Outage};
-pub use self::proof::ProofVote;
-pub use self::release::ReleaseVote;
 pub use self::renewal::{RenewalVote, renewal_pause};
 pub use self::reply_time::ReplyTime;
 pub use self::roll_call::{NotCalled, RollCall};
 pub use self::set::{kept_of_batch, set_order};
-pub use self::tally::{KeyVote, Tally, Verdict};
+pub use self::tally::{KeyVote, ProofVote, ReleaseVote, Tally, Verdict};
 pub use self::validity::{drift, validity};
 pub use self::word::{WORD_TTL, word_is_good};

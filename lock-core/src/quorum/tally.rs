@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::majority;
 
 /// A vote on whether a node has the key of a lock for one owner.
@@ -70,6 +72,59 @@ impl<V: KeyVote> Tally<V> {
     }
 }
 
+/// A node's vote on a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReleaseVote {
+    /// The node held the key, and deleted it.
+    Released,
+    /// The node did not hold the key.
+    NotOwner,
+    /// No reply, or none that counts.
+    NoReply,
+}
+
+impl KeyVote for ReleaseVote {
+    fn has_key(self) -> Option<bool> {
+        match self {
+            Self::Released => Some(true),
+            Self::NotOwner => Some(false),
+            Self::NoReply => None,
+        }
+    }
+}
+
+/// What a node says about a lock that was delegated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProofVote {
+    /// The key is held by the owner who made the credential, for this much longer.
+    Proven(Duration),
+    /// The key is free, or held by another owner.
+    Refuted,
+    /// No reply, or none that counts.
+    NoReply,
+}
+
+impl KeyVote for ProofVote {
+    fn has_key(self) -> Option<bool> {
+        match self {
+            Self::Proven(_) => Some(true),
+            Self::Refuted => Some(false),
+            Self::NoReply => None,
+        }
+    }
+}
+
+impl Tally<ProofVote> {
+    /// For how long each node that proved the lock has its key, at least. To be asked when a majority has proved it.
+    pub fn proven_for(&self) -> Duration {
+        let proven = self.votes.iter().flatten().filter_map(|vote| match vote {
+            ProofVote::Proven(remaining) => Some(*remaining),
+            _ => None,
+        });
+        proven.min().unwrap_or_default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::ReleaseVote::{self, NoReply, NotOwner, Released};
@@ -110,5 +165,14 @@ mod tests {
         assert_eq!([tally.vote(0, Released), tally.vote(0, Released)], [None, None]);
         assert_eq!(tally.vote(1, Released), Some(Verdict::Held));
         assert_eq!(tally.vote(2, NotOwner), None);
+    }
+
+    #[test]
+    fn a_proof_lasts_as_long_as_a_majority_holds_the_key() {
+        let proven = |millis| ProofVote::Proven(Duration::from_millis(millis));
+        let mut tally = Tally::new(5);
+        let votes = [proven(500), proven(300), ProofVote::Refuted, ProofVote::NoReply, proven(900)];
+        let verdict = votes.into_iter().enumerate().find_map(|(node, vote)| tally.vote(node, vote));
+        assert_eq!((verdict, tally.proven_for()), (Some(Verdict::Held), Duration::from_millis(300)));
     }
 }

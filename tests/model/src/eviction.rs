@@ -1,7 +1,8 @@
 //! The eviction of a holder. One client looks at the nodes and evicts whom it saw, in up to two rounds, while the others acquire and
 //! renew. Whom it evicts, and what a round came to, is decided by the shipped quorum code.
 
-use lock_core::quorum::{EvictVerdict, EvictVote, HoldingVote, eviction, to_evict};
+use lock_core::node::Eviction as Reply;
+use lock_core::quorum::{EvictVerdict, HoldingVote, eviction, to_evict};
 
 use super::action::Action;
 use super::client::to_u8;
@@ -17,6 +18,8 @@ const ROUND: u8 = 1;
 /// For how many ticks an evicted lock is granted to nobody. The nodes' word is good for other callers of the holder's process in the
 /// tick in which it was asked for: for less.
 const GAP: u8 = 1;
+
+const EVICTED: Reply = Reply::Evicted { deleted: true };
 
 /// An eviction, and what the nodes replied to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,8 +38,8 @@ pub struct Eviction {
     pub token: u8,
     /// The tick in which this round began.
     pub sent: u8,
-    /// The votes of this round.
-    pub votes: [Option<EvictVote>; NODES],
+    /// The replies of this round.
+    pub votes: [Option<Reply>; NODES],
     /// Whether a majority evicted.
     pub done: bool,
 }
@@ -99,17 +102,17 @@ impl Node {
         barred_until: u8,
         gap_ends: Option<u8>,
         mutant: Option<Mutant>,
-    ) -> EvictVote {
+    ) -> Reply {
         let is_successor = !self.is_held_only_by(owners);
         match mutant {
             Some(Mutant::EvictsWithoutOwnerCheck) => {}
             Some(Mutant::EvictsUnseenReaders) if self.is_shared() => {}
-            Some(Mutant::EvictsBesideSuccessor) if is_successor => return EvictVote::Evicted,
-            _ if is_successor => return EvictVote::Superseded,
+            Some(Mutant::EvictsBesideSuccessor) if is_successor => return EVICTED,
+            _ if is_successor => return Reply::Superseded,
             _ => {}
         }
         if self.fence >= token && mutant != Some(Mutant::EvictsAboveFirstOfBlock) {
-            return EvictVote::Refused { fence: self.fence.into() };
+            return Reply::Refused { fence: self.fence.into() };
         }
         if owners != Owners::default() {
             (self.barred, self.barred_until) = (owners, barred_until);
@@ -121,7 +124,7 @@ impl Node {
             self.key = self.key.and(gap_ends).map(|expires| Key { owner: NOBODY, expires });
         }
         self.readers = [0; CLIENTS];
-        EvictVote::Evicted
+        EVICTED
     }
 
     /// Whether nobody has the lock but these.
@@ -204,7 +207,7 @@ impl LockModel {
         eviction.votes[at] = Some(vote);
         let foreign = !before.is_held_only_by(eviction.evicted);
         state.breaches.foreign_key_changed |= foreign && node.key != before.key;
-        if vote == EvictVote::Superseded {
+        if vote == Reply::Superseded {
             self.coverage.mark(CoveragePoint::Superseded);
         }
         if !eviction.done && eviction.verdict() == EvictVerdict::Evicted {
@@ -226,7 +229,7 @@ impl Eviction {
     }
 
     fn verdict(&self) -> EvictVerdict {
-        eviction(&self.votes.map(|vote| vote.unwrap_or(EvictVote::NoReply)))
+        eviction(&self.votes)
     }
 
     pub(super) fn renamed(&self, order: [usize; NODES]) -> Self {
