@@ -105,10 +105,10 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
                     continue;
                 }
                 let ran = self.run(Plan { question: Some(question), first, at, second: Some((second, other)) }).await?;
-                if !ran.second_was_held {
+                if !ran.carried.second_was_held {
                     furthest[at] = other;
                 }
-                if ran.applies {
+                if ran.carried.applies {
                     tried += 1;
                     if self.count(question, first, ran) {
                         return Ok(());
@@ -130,8 +130,8 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
                     break;
                 }
                 let ran = self.run(Plan { question: Some(question), first, at, second: None }).await?;
-                let was_held = ran.was_held;
-                if ran.applies {
+                let was_held = ran.carried.was_held;
+                if ran.carried.applies {
                     found |= self.count(question, first, ran);
                 }
                 if !was_held {

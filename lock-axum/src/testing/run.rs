@@ -62,9 +62,17 @@ pub(super) struct Run<'r> {
 
 /// What is known when the requests have ended.
 pub(super) struct Carried {
+    /// Whether the first request was held, and not over before.
     pub(super) was_held: bool,
+    /// Whether the second one was held at its step.
     pub(super) second_was_held: bool,
+    /// Whether there was anything to try: a lock to lose, for example.
     pub(super) applies: bool,
+}
+
+impl Carried {
+    /// The first request was held, and there was nothing to try.
+    const FOR_NOTHING: Self = Self { was_held: true, second_was_held: false, applies: false };
 }
 
 impl Run<'_> {
@@ -86,21 +94,18 @@ impl Run<'_> {
             return Ok(Carried { was_held: false, second_was_held, applies });
         }
         let request = &mut self.requests[first];
-        let holds = request.instance.holds();
-        let applies = match question {
-            Some(Question::Lost | Question::Frozen) => holds,
-            _ => true,
-        };
+        let has_nothing_to_lose =
+            matches!(question, Some(Question::Lost | Question::Frozen)) && !request.instance.holds();
         self.told.held(first, request, question);
-        if !applies {
+        if has_nothing_to_lose {
             self.hang_up(first);
-            return Ok(Carried { was_held: true, second_was_held: false, applies });
+            return Ok(Carried::FOR_NOTHING);
         }
         match question {
             Some(Question::HangUp) => self.hang_up(first),
             Some(Question::Lost) if !request.instance.lose_all(masters, self.clock).await => {
                 self.hang_up(first);
-                return Ok(Carried { was_held: true, second_was_held: false, applies: false });
+                return Ok(Carried::FOR_NOTHING);
             }
             Some(Question::Frozen) => masters.expire_all(),
             _ => {}
@@ -114,7 +119,7 @@ impl Run<'_> {
             }
         }
         self.rest_ends(first).await?;
-        Ok(Carried { was_held: true, second_was_held, applies })
+        Ok(Carried { was_held: true, second_was_held, applies: true })
     }
 
     fn hang_up(&mut self, index: usize) {

@@ -25,12 +25,7 @@ const BLOCKING_LOOKS: u32 = 4;
 
 /// How a run went.
 pub(super) struct Ran {
-    /// Whether the first request was held, and not over before.
-    pub(super) was_held: bool,
-    /// Whether the second one was held at its step.
-    pub(super) second_was_held: bool,
-    /// Whether there was anything to try: a lock to lose, for example.
-    pub(super) applies: bool,
+    pub(super) carried: Carried,
     pub(super) check: bool,
     pub(super) facts: Facts,
     /// In the order of the requests.
@@ -90,7 +85,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let carried = run.carry_out(plan, &masters).await;
         let Run { mut requests, told, .. } = run;
         let managers: Vec<_> = requests.iter().map(|request| request.instance.locks.clone()).collect();
-        let Carried { was_held, second_was_held, applies } = match carried {
+        let carried = match carried {
             Ok(carried) => carried,
             Err(problem) => {
                 drop(requests);
@@ -101,8 +96,8 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         self.settle(managers, tasks, plan.question).await;
         let mut facts = told.facts(&requests, plan);
         let answers: Vec<_> = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
-        let check = if applies { self.check(plan, state, &answers, &mut facts).await? } else { true };
-        Ok(Ran { was_held, second_was_held, applies, check, facts, answers })
+        let check = if carried.applies { self.check(plan, state, &answers, &mut facts).await? } else { true };
+        Ok(Ran { carried, check, facts, answers })
     }
 
     /// The output of a future of the program, or what it said when it panicked.

@@ -225,22 +225,20 @@ impl<S: Clone + Send + 'static> Trial<S> {
         let needs_others = self.questions.iter().any(|question| *question != Question::HangUp);
         let is_request = |tried: &Tried<S>| matches!(tried.kind, Kind::Request(_));
         let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(60));
-        let out_of_range = |field, value, least, most| Some(Problem::OutOfRange { field, value, least, most });
+        let out_of_range = |field, value: &dyn fmt::Debug, least: &dyn fmt::Debug, most: &dyn fmt::Debug| {
+            let [value, least, most] = [value, least, most].map(|number| format!("{number:?}"));
+            Some(Problem::OutOfRange { field, value, least, most })
+        };
         match self {
             _ if self.work.is_empty() => Some(Problem::NoRequest),
             _ if self.service.is_none() && self.work.iter().any(is_request) => Some(Problem::NoService),
             _ if self.check.is_none() => Some(Problem::NoCheck),
             _ if self.questions.is_empty() => Some(Problem::NoQuestion),
             _ if self.work.len() == 1 && needs_others => Some(Problem::OneRequest),
-            _ if self.work.len() > 8 => {
-                out_of_range("requests", self.work.len().to_string(), "1".to_owned(), "8".to_owned())
-            }
-            _ if !(1..=4096).contains(&self.max_steps) => {
-                out_of_range("max_steps", self.max_steps.to_string(), "1".to_owned(), "4096".to_owned())
-            }
+            _ if self.work.len() > 8 => out_of_range("requests", &self.work.len(), &1, &8),
+            _ if !(1..=4096).contains(&self.max_steps) => out_of_range("max_steps", &self.max_steps, &1, &4096),
             _ if !(shortest..=longest).contains(&self.max_time) => {
-                let text = |time: Duration| format!("{time:?}");
-                out_of_range("max_time", text(self.max_time), text(shortest), text(longest))
+                out_of_range("max_time", &self.max_time, &shortest, &longest)
             }
             _ => None,
         }
