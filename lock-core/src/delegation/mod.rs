@@ -11,7 +11,7 @@ mod error;
 mod prove;
 
 pub use self::adopted::AdoptedLease;
-pub(crate) use self::adopted::Adopter;
-pub(crate) use self::credential::MAX_AUDIENCE_LEN;
+pub(crate) use self::credential::{Claims, Credential, MAX_AUDIENCE_LEN};
 pub use self::delegate::{Delegate, Delegation};
 pub use self::error::{AdoptError, DelegateError, InvalidAudience};
+pub(crate) use self::prove::{Proof, prove};

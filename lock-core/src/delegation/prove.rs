@@ -12,7 +12,7 @@ use crate::quorum::{OUTAGE_GRACE, ProofVote, Tally, Verdict};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
-pub(super) enum Proof {
+pub(crate) enum Proof {
     /// The lock is this owner's.
     Held {
         owner: OwnerId,
@@ -32,7 +32,7 @@ pub(super) enum Proof {
 /// # Cancel safety
 ///
 /// Nothing is lost if the future is dropped.
-pub(super) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential) -> Proof {
+pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential) -> Proof {
     let cluster = &engine.cluster;
     // Before the looks: what a master says is left counts from when it was asked, or from earlier.
     let sent = Instant::now();

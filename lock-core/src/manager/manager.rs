@@ -1,5 +1,4 @@
 use std::any::Any;
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -7,7 +6,6 @@ use std::time::Duration;
 use super::shards::Shards;
 use super::string_list::StringList;
 use super::{LockManagerBuilder, LockRequest, SetRequest};
-use crate::delegation::{AdoptError, AdoptedLease, Adopter};
 use crate::engine::Background;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
@@ -84,6 +82,11 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    fn node_names(&self) -> Vec<&str> {
+        let members = self.shards.iter().flat_map(|shard| &shard.engine.cluster.members);
+        members.map(|member| member.node.name()).collect()
+    }
+
     pub(super) fn reporter(&self) -> &Arc<Reporter> {
         &self.shards.first().engine.cluster.reporter
     }
@@ -204,45 +207,6 @@ impl LockManager {
         self.lock(resource).kind(Kind::Permit { of: permits })
     }
 
-    /// Adopts a [delegation](crate::Lease::delegate) that another service made of a lock on the same masters: asks them whether that service
-    /// still has the lock, and takes its lease over for the work that it asked for. Nothing is locked, and nobody waits.
-    ///
-    /// # Errors
-    ///
-    /// See [`AdoptError`]. None is a reason to acquire the lock instead, except for a new piece of work.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost if the future is dropped.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let locks = lock_core::LockManager::in_memory();
-    /// let guard = locks.lock("stock:42").acquire().await?;
-    /// let delegation = guard.delegate().create()?;
-    /// let adopted = locks.adopt(delegation.as_str()).await?;
-    /// assert!(adopted.is_valid());
-    /// guard.release().await?; // left to expire: the delegation is unfinished
-    /// assert!(adopted.is_valid());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn adopt(&self, delegation: &str) -> Result<AdoptedLease, AdoptError> {
-        let inner = &self.0;
-        let adopter = Adopter {
-            manager: inner.id,
-            engine: &|resource| &inner.shards.of(resource).engine,
-            background: &inner.background,
-            registry: &inner.leases,
-            audience: inner.audience.as_deref(),
-            options: inner.defaults.clone(),
-        };
-        adopter.adopt(delegation).await
-    }
-
     /// What `lock-axum` keeps for this manager, and for all of its clones: made when it is first asked for. Not public API.
     #[doc(hidden)]
     pub fn companion<T: Any + Send + Sync>(&self, make: impl Fn() -> Arc<T>) -> Arc<T> {
@@ -281,10 +245,4 @@ impl LockManager {
     }
 }
 
-impl fmt::Debug for LockManager {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let members = self.0.shards.iter().flat_map(|shard| &shard.engine.cluster.members);
-        let nodes: Vec<&str> = members.map(|member| member.node.name()).collect();
-        f.debug_struct("LockManager").field("nodes", &nodes).field("defaults", &self.0.defaults).finish_non_exhaustive()
-    }
-}
+opaque_debug!(LockManager, |this| "nodes": this.0.node_names(), "defaults": this.0.defaults);

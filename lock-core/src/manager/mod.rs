@@ -2,6 +2,7 @@
 
 mod acquire;
 mod acquire_all;
+mod adopt;
 mod builder;
 mod caller;
 mod check;

@@ -1,0 +1,133 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tracing::Span;
+
+use super::LockManager;
+use super::manager::Inner;
+use crate::cluster::Cluster;
+use crate::delegation::{AdoptError, AdoptedLease, Claims, Credential, Proof, prove};
+use crate::engine::{Engine, Grant};
+use crate::error::LossReason;
+use crate::lease::{Lease, LockGuard, SharedGrant};
+use crate::limits::MAX_HOLD;
+use crate::options::LockOptions;
+use crate::quorum::drift;
+use crate::resource::Resource;
+
+/// The shortest pause between two looks at a lock.
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+
+impl LockManager {
+    /// Adopts a [delegation](crate::Lease::delegate) that another service made of a lock on the same masters: asks them whether that service
+    /// still has the lock, and takes its lease over for the work that it asked for. Nothing is locked, and nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// See [`AdoptError`]. None is a reason to acquire the lock instead, except for a new piece of work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost if the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locks = lock_core::LockManager::in_memory();
+    /// let guard = locks.lock("stock:42").acquire().await?;
+    /// let delegation = guard.delegate().create()?;
+    /// let adopted = locks.adopt(delegation.as_str()).await?;
+    /// assert!(adopted.is_valid());
+    /// guard.release().await?; // left to expire: the delegation is unfinished
+    /// assert!(adopted.is_valid());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn adopt(&self, delegation: &str) -> Result<AdoptedLease, AdoptError> {
+        let credential = Credential::parse(delegation).ok_or(AdoptError::Malformed)?;
+        let claims = &credential.claims;
+        let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
+        let inner = &*self.0;
+        let engine = &inner.shards.of(resource.as_str()).engine;
+        let cluster = &engine.cluster;
+        let keys = cluster.keyspace.keys(&resource);
+        if !claims.kind.allows_slot(keys.slot()) {
+            return Err(AdoptError::Malformed);
+        }
+        // Before a master is asked: anybody can send a text, and each would cost them a look.
+        if let Some(theirs) = claims.audience.clone().filter(|theirs| inner.audience.as_ref() != Some(theirs)) {
+            return Err(AdoptError::OtherAudience { theirs, ours: inner.audience.clone() });
+        }
+        // A shutdown waits until it is decided.
+        let _in_progress = inner.background.tracker.token();
+        check_open(inner, claims)?;
+        inner.background.home.start();
+        cluster.first_contact().await;
+        let ours = cluster.membership().roster().map(|roster| roster.set);
+        if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
+            return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
+        }
+        let (owner, sent, remaining) = match prove(engine, &keys, &credential).await {
+            Proof::Held { owner, sent, remaining } => (owner, sent, remaining),
+            Proof::Refuted(votes) => return Err(AdoptError::Refused { resource: claims.resource.clone(), votes }),
+            Proof::Unknown(votes) => return Err(AdoptError::NoQuorum { resource: claims.resource.clone(), votes }),
+        };
+        let not_after = ends(claims, cluster)?;
+        // As long as if it had been granted for this time when the masters were asked.
+        let ttl = remaining.min(not_after.saturating_duration_since(sent));
+        let options =
+            LockOptions { ttl, renew: false, max_hold: MAX_HOLD, kind: claims.kind, ..inner.defaults.clone() };
+        let grant = SharedGrant::new(Grant::adopted(engine, &keys, owner, sent, ttl, claims.token));
+        let (resource, span) = (resource.without_slot(), Span::current());
+        let guard = LockGuard::begin(&inner.leases, inner.id, resource, options, grant, None, &span);
+        // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
+        check_open(inner, claims)?;
+        let (engine, lease) = (Arc::clone(engine), guard.lease());
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = lease.ended() => {}
+                () = watch(&engine, &lease, &credential, not_after) => {}
+            }
+        });
+        Ok(AdoptedLease(guard))
+    }
+}
+
+fn check_open(inner: &Inner, claims: &Claims) -> Result<(), AdoptError> {
+    let closed = || AdoptError::ShuttingDown { resource: claims.resource.clone() };
+    if inner.background.closing.is_cancelled() { Err(closed()) } else { Ok(()) }
+}
+
+/// When the delegation ends. A majority has just replied, so the cluster clock is known.
+fn ends(claims: &Claims, cluster: &Cluster) -> Result<Instant, AdoptError> {
+    // Read before the clock, so that a pause of this process between the two shortens the lease.
+    let (now, clock) = (Instant::now(), cluster.clock());
+    let left = Duration::from_micros(claims.not_after.saturating_sub(clock));
+    // With less, the lease would have ended already.
+    if left <= drift(left) {
+        let ago = Duration::from_micros(clock.saturating_sub(claims.not_after));
+        return Err(AdoptError::Expired { resource: claims.resource.clone(), ago });
+    }
+    Ok(now + left)
+}
+
+/// Looks at the lock again and again, and ends the lease when its holder does not have it any more.
+async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, not_after: Instant) {
+    while lease.is_valid() {
+        sleep((lease.remaining() / 3).max(MIN_PAUSE)).await;
+        match prove(engine, lease.keys(), credential).await {
+            Proof::Held { sent, remaining, .. } => {
+                let ttl = remaining.min(not_after.saturating_duration_since(sent));
+                // No further than a grant of that time.
+                _ = lease.extend_to(sent + ttl.saturating_sub(drift(ttl)));
+            }
+            Proof::Refuted(_) => lease.end(LossReason::Gone),
+            // What was proven last stands, and ends by itself unless a majority replies before.
+            Proof::Unknown(_) => {}
+        }
+    }
+}
