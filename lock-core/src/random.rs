@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng as _};
 
@@ -53,14 +54,9 @@ impl Random {
     }
 }
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
 fn hex(bits: u128) -> [u8; 32] {
     let mut digits = [0; 32];
-    for (pair, byte) in digits.chunks_exact_mut(2).zip(bits.to_be_bytes()) {
-        pair[0] = HEX[usize::from(byte >> 4)];
-        pair[1] = HEX[usize::from(byte & 15)];
-    }
+    HEXLOWER.encode_mut(&bits.to_be_bytes(), &mut digits);
     digits
 }
 
@@ -118,13 +114,11 @@ impl OwnerId {
     }
 
     /// The id alone, in the digits of a UUID.
-    #[cfg(feature = "postgres")]
     pub(crate) fn uuid(self) -> String {
         format!("{:032x}", self.0)
     }
 
     /// Parses a UUID, with or without hyphens.
-    #[cfg(feature = "postgres")]
     pub(crate) fn from_uuid(uuid: &str) -> Option<Self> {
         u128::from_str_radix(&uuid.replace('-', ""), 16).ok().map(Self)
     }
@@ -145,7 +139,6 @@ impl fmt::Display for OwnerId {
 
 impl WaiterId {
     /// The text that [`Display`](fmt::Display) writes, without the formatting machinery: every request contains it.
-    #[cfg(feature = "redis")]
     pub(crate) fn hex(self) -> [u8; 32] {
         hex(self.0)
     }
@@ -165,7 +158,6 @@ impl fmt::Display for Epoch {
 
 impl Epoch {
     /// As [`WaiterId::hex`].
-    #[cfg(feature = "redis")]
     pub(crate) fn hex(self) -> [u8; 32] {
         hex(self.0)
     }

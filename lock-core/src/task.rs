@@ -101,7 +101,6 @@ impl Drop for Running {
 
 /// Lets the other tasks that are ready run first. Tokio's `yield_now` does so, too, but ties the task to this thread: no other
 /// thread could take it over from behind a task that runs for long.
-#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(crate) async fn let_others_run() {
     let mut yielded = false;
     std::future::poll_fn(|cx| {

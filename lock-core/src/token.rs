@@ -36,9 +36,8 @@ pub(crate) const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-#[cfg_attr(feature = "serde", serde(transparent))]
-pub struct FencingToken(u64);
+#[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
+pub struct FencingToken(#[cfg_attr(feature = "serde", serde(deserialize_with = "in_range"))] u64);
 
 impl FencingToken {
     pub(crate) const fn new(value: u64) -> Self {
@@ -62,41 +61,16 @@ impl fmt::Display for FencingToken {
     }
 }
 
+/// For serde: a number that a token can be.
 #[cfg(feature = "serde")]
-mod deserialize {
-    use std::fmt;
+fn in_range<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    use serde::de::{Deserialize as _, Error as _, Unexpected};
 
-    use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
-
-    use super::{FencingToken, MAX_TOKEN};
-
-    impl<'de> Deserialize<'de> for FencingToken {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_u64(TokenVisitor)
-        }
-    }
-
-    struct TokenVisitor;
-
-    impl Visitor<'_> for TokenVisitor {
-        type Value = FencingToken;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "a fencing token from 1 to {MAX_TOKEN}")
-        }
-
-        fn visit_u64<E: Error>(self, value: u64) -> Result<FencingToken, E> {
-            if (1..=MAX_TOKEN).contains(&value) {
-                Ok(FencingToken(value))
-            } else {
-                Err(E::invalid_value(Unexpected::Unsigned(value), &self))
-            }
-        }
-
-        /// For formats in which every integer is signed.
-        fn visit_i64<E: Error>(self, value: i64) -> Result<FencingToken, E> {
-            let unsigned = u64::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))?;
-            self.visit_u64(unsigned)
-        }
+    let expected = format!("a fencing token from 1 to {MAX_TOKEN}");
+    let number = u64::deserialize(deserializer);
+    let number = number.map_err(|error| D::Error::custom(format_args!("not {expected}: {error}")))?;
+    match number {
+        1..=MAX_TOKEN => Ok(number),
+        _ => Err(D::Error::invalid_value(Unexpected::Unsigned(number), &expected.as_str())),
     }
 }

@@ -6,12 +6,9 @@
 
 mod force_release;
 mod report;
-mod waiting;
 
 pub(crate) use self::force_release::ForceRelease;
 pub use self::force_release::ForcedRelease;
-pub(crate) use self::report::inspect;
-pub use self::report::{LockOnNode, LockReport, LockVerdict};
-pub use self::waiting::Waiting;
-pub(crate) use self::waiting::waiting;
+pub use self::report::{LockOnNode, LockReport, LockVerdict, Waiting};
+pub(crate) use self::report::{inspect, waiting};
 pub use crate::node::HolderTag;

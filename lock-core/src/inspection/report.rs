@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::cluster::{Cluster, Epochs, LOOK_TIMEOUT};
 use crate::error::NodeError;
-use crate::node::{Holder, HolderTag, LockKeys, LockState};
+use crate::node::{Holder, HolderTag, Keyspace, LockKeys, LockState};
+use crate::options::OTHER;
 use crate::quorum::{Holding, HoldingVote, holding, majority};
+use crate::waiting::Turns;
 
 /// What the nodes have of one lock, at one moment.
 ///
@@ -171,4 +173,28 @@ fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Opti
         evicted: evicted.iter().map(|owner| Holder::Owner(*owner).tag()).collect(),
         problem,
     }
+}
+
+/// A resource that callers of a manager wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Its name.
+    pub resource: String,
+    /// What the name was made from, according to the caller that came first; `other` if that is not known.
+    pub template: String,
+    /// Whether they wait for a [permit](crate::LockManager::permits), and not for the lock.
+    pub permits: bool,
+    /// How many have asked and do not hold it.
+    pub callers: usize,
+}
+
+pub(crate) fn waiting(turns: &Turns, keyspace: &Keyspace) -> Vec<Waiting> {
+    let waiting = turns.waiting().into_iter().map(|(queue, template, callers)| Waiting {
+        resource: keyspace.resource_of_queue(&queue).to_owned(),
+        permits: keyspace.is_of_slots(&queue),
+        template: template.as_deref().unwrap_or(OTHER).to_owned(),
+        callers,
+    });
+    waiting.collect()
 }

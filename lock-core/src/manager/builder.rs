@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -55,9 +54,7 @@ const CONNECT_TIMEOUT: (Duration, Duration) = (Duration::from_millis(100), Durat
 pub struct LockManagerBuilder {
     /// Errors are kept until the manager is built, so that calls can be chained.
     pub(super) nodes: Vec<Result<NamedNode, ConfigError>>,
-    #[cfg(feature = "redis")]
     pub(super) replication: Option<(u32, Duration)>,
-    #[cfg(feature = "redis")]
     pub(super) tolerate_eviction: bool,
     pub(super) credentials: Option<CredentialsProvider>,
     pub(super) prefix: String,
@@ -81,9 +78,7 @@ impl Default for LockManagerBuilder {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
-            #[cfg(feature = "redis")]
             replication: None,
-            #[cfg(feature = "redis")]
             tolerate_eviction: false,
             credentials: None,
             prefix: "lock:".to_owned(),
@@ -128,16 +123,15 @@ impl LockManagerBuilder {
             return Err(ConfigError::NoBufferedBytes);
         }
         self.audience.as_deref().map_or(Ok(()), InvalidAudience::check)?;
-        check_prefix(&self.prefix)
-            .map_err(|reason| ConfigError::InvalidPrefix { prefix: self.prefix.clone(), reason })?;
+        for (field, name) in [("prefix", &self.prefix), ("set_name", &self.config.set_name)] {
+            check_prefix(name).map_err(|reason| ConfigError::InvalidName { field, name: name.clone(), reason })?;
+        }
         let in_cluster = self.are_clusters()?;
         let nodes = check_nodes(self.take_nodes()?)?;
         check_shards(self.shards)?;
         if self.config.assume_durable && nodes.len() > 1 {
             return Err(ConfigError::DurableSet { nodes: nodes.len() });
         }
-        check_prefix(&self.config.set_name)
-            .map_err(|reason| ConfigError::InvalidSetName { set_name: self.config.set_name.clone(), reason })?;
         let shards = divide(nodes, self.shards)?;
         Ok(self.assemble(shards, in_cluster))
     }
@@ -244,9 +238,4 @@ fn keyspace_of(prefix: &str, shard: u32, in_cluster: bool) -> Keyspace {
     Keyspace::of_shard(prefix, shard)
 }
 
-impl fmt::Debug for LockManagerBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: Vec<&str> = self.nodes.iter().flatten().map(NamedNode::name).collect();
-        f.debug_struct("LockManagerBuilder").field("nodes", &nodes).finish_non_exhaustive()
-    }
-}
+opaque_debug!(LockManagerBuilder, |this| "nodes": this.nodes.iter().flatten().map(NamedNode::name).collect::<Vec<_>>());

@@ -6,7 +6,6 @@ use crate::limits::{InvalidName, OutOfRange};
 use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 use crate::node::InvalidReplication;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 use crate::node::InvalidUrl;
 use crate::quorum::majority;
 
@@ -15,7 +14,6 @@ use crate::quorum::majority;
 #[non_exhaustive]
 pub enum ConfigError {
     /// A URL is not valid.
-    #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
     /// What `replicated` was given is out of range.
@@ -27,7 +25,6 @@ pub enum ConfigError {
     InvalidCredentials(#[from] InvalidCredentials),
     /// A setting for Redis servers, `replicated` or `tolerate_eviction`, does not apply to a master of another store, or to one that was not
     /// named by an address.
-    #[cfg(feature = "redis")]
     #[error(
         "{setting} is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server among \
          the nodes([...]), use RedisNode::{setting}"
@@ -107,19 +104,13 @@ pub enum ConfigError {
         "max_buffered_bytes must be at least 1, got 0; to keep no bodies in memory, use LockLayer::stream_request_body"
     )]
     NoBufferedBytes,
-    /// The prefix is not valid.
-    #[error("invalid prefix {prefix:?}: {reason}")]
-    InvalidPrefix {
-        /// The prefix.
-        prefix: String,
-        /// What is wrong with it.
-        reason: InvalidName,
-    },
-    /// The name of the set is not valid.
-    #[error("invalid set_name {set_name:?}: {reason}")]
-    InvalidSetName {
-        /// The name.
-        set_name: String,
+    /// The prefix, or the name of the set, is not valid.
+    #[error("invalid {field} {name:?}: {reason}")]
+    InvalidName {
+        /// `prefix` or `set_name`.
+        field: &'static str,
+        /// What it was set to.
+        name: String,
         /// What is wrong with it.
         reason: InvalidName,
     },

@@ -16,5 +16,4 @@ pub use crate::error::{NotMember, Refusal};
 pub use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 pub use crate::node::InvalidReplication;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use crate::node::InvalidUrl;

@@ -28,10 +28,7 @@ pub enum NotReady {
 /// Asks the nodes of all shards, until a lock of one of them would be granted.
 pub(crate) async fn ready(clusters: Vec<Arc<Cluster>>) -> Result<(), NotReady> {
     let shards = clusters.into_iter().map(|cluster| Box::pin(ready_in(cluster)));
-    match select_ok(shards).await {
-        Ok(_) => Ok(()),
-        Err(last) => Err(last),
-    }
+    select_ok(shards).await.map(drop)
 }
 
 /// Asks all nodes of a shard, until a majority would grant a lock or all of them have answered.

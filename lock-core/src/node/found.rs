@@ -44,11 +44,9 @@ impl Found {
 
     /// Whether requests of this epoch may be sent.
     pub(super) fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        if self.epoch == Some(epoch) { Ok(()) } else { Err(self.not_admitted()) }
-    }
-
-    /// Why requests of other epochs are not sent.
-    pub(super) fn not_admitted(&self) -> NodeError {
-        self.refusal.clone().map_or(NodeError::Unadmitted, NodeError::Refused)
+        if self.epoch == Some(epoch) {
+            return Ok(());
+        }
+        Err(self.refusal.clone().map_or(NodeError::Unadmitted, NodeError::Refused))
     }
 }

@@ -115,9 +115,7 @@ struct Names {
     fence: u16,
     /// What the queue belongs to: the lock key, or what the slots of a resource have in common.
     queue: Arc<str>,
-    #[cfg(any(feature = "redis", feature = "postgres"))]
     queue_fence: u16,
-    #[cfg(feature = "redis")]
     queue_field: String,
     slot: Option<u32>,
 }
@@ -154,16 +152,13 @@ impl LockKeys {
     /// The keys of a lock, or of a slot with the queue of all slots.
     fn with(keyspace: &Arc<Keyspace>, lock_key: Arc<str>, fence: u16, slot: Option<(u32, Arc<str>)>) -> Self {
         let (slot, queue) = slot.unzip();
-        #[cfg(any(feature = "redis", feature = "postgres"))]
         let queue_fence = queue.as_deref().map_or(fence, fence_of);
         Self(Arc::new(Names {
             keyspace: Arc::clone(keyspace),
             queue: queue.unwrap_or_else(|| Arc::clone(&lock_key)),
             lock_key,
             fence,
-            #[cfg(any(feature = "redis", feature = "postgres"))]
             queue_fence,
-            #[cfg(feature = "redis")]
             queue_field: format!("q{queue_fence}"),
             slot,
         }))
@@ -198,7 +193,6 @@ impl LockKeys {
     }
 
     /// Whether two locks have a fence or a queue in common, so that the order of requests about them matters.
-    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(crate) fn touches(&self, other: &Self) -> bool {
         let of = |keys: &Self| [keys.fence(), keys.queue_fence()];
         of(self).iter().any(|number| of(other).contains(number))
@@ -216,13 +210,11 @@ impl LockKeys {
 
     /// A number that all locks with one queue have in common: the fence, or for a slot the fence that a lock with the key `queue()`
     /// would have.
-    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(crate) fn queue_fence(&self) -> u16 {
         self.0.queue_fence
     }
 
     /// The field of the node's record that says until when locks with this number may have a queue.
-    #[cfg(feature = "redis")]
     pub(crate) fn queue_field(&self) -> &str {
         &self.0.queue_field
     }

@@ -24,7 +24,6 @@ pub(super) const MAX_EVICTED: usize = 4096;
 /// For how long a waiting writer bars readers when nothing is heard of it. Waiters come again every second.
 pub(super) const WRITER_HEARD: Duration = Duration::from_millis(2500);
 /// How many writers are looked up in the queue, beginning with the ones that were heard last.
-#[cfg(feature = "redis")]
 pub(super) const MAX_HEARD: usize = 64;
 /// The most readers that a look at a lock returns.
 pub(crate) const MAX_READERS_SEEN: usize = 1024;
@@ -32,7 +31,6 @@ pub(crate) const MAX_READERS_SEEN: usize = 1024;
 pub(super) const MAX_WOKEN_READERS: usize = 128;
 
 /// What the names of limits stand for in the scripts of Redis and the functions of PostgreSQL. Times are in milliseconds.
-#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(super) fn named() -> [(&'static str, String); 12] {
     let millis = |duration: Duration| duration.as_millis().to_string();
     [

@@ -8,18 +8,14 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg_attr(not(any(feature = "redis", feature = "postgres")), expect(dead_code, reason = "no store asks for them"))]
 mod credentials;
 mod evict;
 mod forward;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod found;
 mod inspection;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod invalid_url;
 mod keyspace;
 mod limits;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod link;
 mod lock_node;
 mod look;
@@ -27,7 +23,6 @@ mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod record_fields;
 #[cfg(feature = "redis")]
 mod redis;
@@ -37,7 +32,6 @@ mod reply_sender;
 mod request;
 mod roster;
 mod slots;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 mod submission;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod tcp;
@@ -53,7 +47,6 @@ pub(crate) use self::credentials::CredentialsProvider;
 pub use self::credentials::{Credentials, InvalidCredentials};
 pub use self::evict::{EVICTION_GAP, Evict, Eviction};
 pub use self::inspection::{FoundRecord, Inspection};
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
 pub use self::invalid_url::InvalidUrl;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};

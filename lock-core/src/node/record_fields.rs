@@ -66,7 +66,6 @@ fn decode_fields(fields: &[Option<String>; FIELDS.len()]) -> Option<NodeRecord> 
 }
 
 /// What was written, of the member id and the quarantines that the node completed.
-#[cfg(any(feature = "redis", feature = "postgres"))]
 pub(super) fn written(write: &RecordWrite, member: &str, quarantines: &str) -> Option<NodeRecord> {
     Some(NodeRecord {
         member: MemberId::parse(member)?,

@@ -79,7 +79,6 @@ impl SlotOffer {
     }
 
     /// Reads the proposed slot and those that are free, as stores write them: `2,0,2,3`.
-    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (proposed, free) = text.split_once(',')?;
         let slot = |digits: &str| digits.parse().ok().filter(|slot| *slot < MAX_PERMITS);
@@ -105,7 +104,6 @@ mod tests {
         assert_eq!(format!("{rest:?}"), "{0, 99}");
     }
 
-    #[cfg(any(feature = "redis", feature = "postgres"))]
     #[test]
     fn an_offer_proposes_one_of_the_slots_that_are_free() {
         let free: Slots = [0, 2, 3].into_iter().collect();

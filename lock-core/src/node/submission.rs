@@ -37,7 +37,6 @@ impl Submission {
         self.others.is_empty()
     }
 
-    #[cfg(feature = "redis")]
     pub(super) fn len(&self) -> usize {
         1 + self.others.len()
     }

@@ -23,7 +23,6 @@ pub struct Wakeup {
 impl Wakeup {
     /// Reads a message as stores write it: for how many waiters the key is reserved before this one, and the lock key. The slots that are
     /// free follow the number: `0,1,3 export{1}`.
-    #[cfg(any(feature = "redis", feature = "postgres"))]
     pub(super) fn parse(message: &str) -> Option<Self> {
         let (numbers, lock_key) = message.split_once(' ')?;
         let mut numbers = numbers.split(',').map(|digits| digits.parse().ok());

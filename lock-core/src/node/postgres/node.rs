@@ -1,5 +1,4 @@
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -294,8 +293,4 @@ impl LockNode for PostgresNode {
     }
 }
 
-impl fmt::Debug for PostgresNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresNode").field("name", &self.0.source.name()).finish_non_exhaustive()
-    }
-}
+opaque_debug!(PostgresNode, |this| "name": this.0.source.name());

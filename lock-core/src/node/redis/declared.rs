@@ -5,7 +5,7 @@
 //! which thread runs the script. An inspection finds out, and from then on every key is declared that a script may touch.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use redis::{Cmd, Pipeline, Value};
 
@@ -17,19 +17,8 @@ const BESIDE: [&str; 5] = ["evicted", "readers", "queue", "reserved", "writers"]
 /// What all slots of a resource have in common.
 const OF_SLOTS: [&str; 2] = ["queue", "waiters"];
 
-/// Whether the server at the other end of a connection insists on the declaration of every key. Clones are about the same one.
-#[derive(Clone, Default)]
-pub(super) struct DeclaresAll(Arc<AtomicBool>);
-
-impl DeclaresAll {
-    pub(super) fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set(&self, declares_all: bool) {
-        self.0.store(declares_all, Ordering::Relaxed);
-    }
-}
+/// Whether the server at the other end of a connection insists on the declaration of every key.
+pub(super) type DeclaresAll = Arc<AtomicBool>;
 
 /// Asks whether a script may use a key that was not declared: the same harmless question with and without the declaration.
 pub(super) fn ask(pipeline: &mut Pipeline, keyspace: &Keyspace) {

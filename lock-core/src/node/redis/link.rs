@@ -1,6 +1,7 @@
 //! The life of one connection to a server.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::Pipeline;
@@ -141,7 +142,7 @@ impl link::Session for Session {
             let inspected = inspect(&mut connection, keyspace, self.tolerates_eviction).await;
             let Seen { mut inspection, is_own, evicts, insists, mute } = self.pushes.checked(inspected)?;
             if let Some(insists) = insists {
-                self.declares_all.set(insists);
+                self.declares_all.store(insists, Ordering::Relaxed);
             }
             if let Some(kept) = self.kept(&inspection, before).filter(|_| is_own) {
                 match self.pushes.checked(write_record(&mut connection, keyspace, &kept).await)? {
@@ -166,11 +167,12 @@ impl link::Session for Session {
     }
 
     async fn look(&self, of: &Look) -> Result<Vec<LockState>, NodeError> {
-        self.pushes.checked(look(&mut self.connection.clone(), of, self.declares_all.get()).await)
+        self.pushes.checked(look(&mut self.connection.clone(), of, self.declares_all.load(Ordering::Relaxed)).await)
     }
 
     async fn evict(&self, holders: &Evict) -> Result<Eviction, NodeError> {
-        self.pushes.checked(evict(&mut self.connection.clone(), holders, self.declares_all.get()).await)
+        self.pushes
+            .checked(evict(&mut self.connection.clone(), holders, self.declares_all.load(Ordering::Relaxed)).await)
     }
 
     /// Not every connection notices that it was lost: one from a factory need not.

@@ -1,5 +1,4 @@
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -289,8 +288,4 @@ impl LockNode for RedisNode {
     }
 }
 
-impl fmt::Debug for RedisNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisNode").field("name", &self.shared.name).finish_non_exhaustive()
-    }
-}
+opaque_debug!(RedisNode, |this| "name": this.shared.name);

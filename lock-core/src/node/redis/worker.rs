@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::future::{pending, ready};
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -237,7 +238,8 @@ impl Worker {
     }
 
     async fn send(&mut self, batch: Batch, by: ScriptRef) {
-        let (mut connection, command) = (self.connection.clone(), encode(&batch, by, self.declares_all.get()));
+        let (mut connection, command) =
+            (self.connection.clone(), encode(&batch, by, self.declares_all.load(Ordering::Relaxed)));
         let replication = self.replication.filter(|_| batch.has_votes());
         let now = Instant::now();
         batch.messages().for_each(|message| message.reply_to.written_at(now));

@@ -77,7 +77,7 @@ fn an_invalid_configuration_is_rejected() {
     assert_eq!(error(with_nodes(3).max_buffered_bytes(0)), ConfigError::NoBufferedBytes);
     for bad in ["{a}", "a\n", &"x".repeat(513)] {
         let error = error(with_nodes(3).prefix(bad));
-        assert!(matches!(&error, ConfigError::InvalidPrefix { prefix, .. } if prefix == bad), "{error}");
+        assert!(matches!(&error, ConfigError::InvalidName { field: "prefix", name, .. } if name == bad), "{error}");
     }
     let node = MemoryNode::new();
     let twice = error(LockManager::builder().nodes([node.clone(), MemoryNode::new(), node]));

@@ -111,7 +111,7 @@ async fn what_is_no_cluster_or_not_one_is_refused_with_the_remedy() {
     let mixed = LockManager::builder().redis_cluster([one.url()]).redis([plain.url()]).connect_lazy();
     assert!(matches!(mixed, Err(ConfigError::MixedClusters { .. })), "{mixed:?}");
     let braces = LockManager::builder().redis_cluster([one.url()]).prefix("{shop}:").connect_lazy();
-    assert!(matches!(braces, Err(ConfigError::InvalidPrefix { .. })), "{braces:?}");
+    assert!(matches!(braces, Err(ConfigError::InvalidName { field: "prefix", .. })), "{braces:?}");
     let database = LockManager::builder().redis_cluster([format!("{}/1", one.url())]).connect_lazy();
     assert!(database.unwrap_err().to_string().contains("no database but 0"));
 
