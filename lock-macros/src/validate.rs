@@ -1,13 +1,17 @@
 //! Stage 3: checks the function, and the arguments against the function.
 
-use syn::ext::IdentExt as _;
-use syn::{Error, GenericParam, Member, PatType, ReturnType, Safety, Type};
+mod held;
+mod placeholders;
 
-use crate::args::{Args, Foreign, Placeholder, ResourceSource, Template, of_the_layer};
-use crate::diagnostics::{Diagnostics, did_you_mean, list};
+use syn::{Error, PatType, ReturnType, Safety};
+
+use self::held::{check_held, check_hold};
+use self::placeholders::{check_foreign_placeholders, check_placeholders};
+use crate::args::{Args, ResourceSource};
+use crate::diagnostics::Diagnostics;
 use crate::function::{
-    Function, InjectedValue, bindings, borrowed, can_be_extracted, ends_with, impl_trait, injected, is_boxed_future,
-    is_hold, may_read_body, returns_future,
+    Function, bindings, borrowed, can_be_extracted, ends_with, impl_trait, injected, is_boxed_future, may_read_body,
+    returns_future,
 };
 
 /// axum implements `Handler` for functions with up to 16 parameters, and the macro adds one for the lock manager.
@@ -123,75 +127,6 @@ fn check_body_timeout(function: &Function, args: &Args, diagnostics: &mut Diagno
     }
 }
 
-/// A session needs somebody to take the lock along, and an end.
-fn check_hold(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
-    // A `&Hold` has been reported already: it is meant to take the lock along, too.
-    let mut holds = function.params().filter(|param| is_hold(referent(&param.ty)));
-    let first = holds.next();
-    let Some(hold) = args.name("hold").filter(|_| args.holds_session()) else {
-        if let Some(param) = first.filter(|param| is_hold(&param.ty)) {
-            let message = "a parameter `Hold` needs `hold = \"session\"` and `max_hold`: add both to the attribute, or remove the \
-                           parameter";
-            diagnostics.push(Error::new_spanned(&param.ty, message));
-        }
-        return;
-    };
-    if let Some(adopt) = args.name("adopt").filter(|_| args.adopt == Some(true)) {
-        let message = "`adopt` cannot be combined with `hold = \"session\"`: the answer tells the holder that the work under its \
-                       lock is done";
-        diagnostics.push(Error::new(adopt.span(), message));
-    }
-    if first.is_none() {
-        let message = "`hold = \"session\"` needs a parameter `Hold` that takes the lock along: add `hold: Hold`, and run the \
-                       session in it, as in `ws.on_upgrade(move |socket| hold.run(async |lease| …))`";
-        diagnostics.push(Error::new(hold.span(), message));
-    }
-    if args.max_hold.is_none() {
-        let message = "`hold = \"session\"` needs `max_hold`: add how long a session may last, for example `max_hold = \"1h\"`; \
-                       the manager's `max_hold`, 60 s by default, is for requests and would cut sessions";
-        diagnostics.push(Error::new(hold.span(), message));
-    }
-    if let Some(second) = holds.next() {
-        let message = "a handler can have only one parameter `Hold`: remove this one";
-        diagnostics.push(Error::new_spanned(&second.ty, message));
-    }
-}
-
-/// The type behind references.
-fn referent(ty: &Type) -> &Type {
-    match ty {
-        Type::Reference(reference) => referent(&reference.elem),
-        ty => ty,
-    }
-}
-
-/// One resource has a `Lease`, and several have `Leases`.
-fn check_held(function: &Function, args: &Args, diagnostics: &mut Diagnostics) {
-    let is_set = args.resource.as_ref().is_some_and(ResourceSource::is_set);
-    for param in function.params() {
-        let message = match injected(&param.ty).map(|injected| injected.value) {
-            Some(InjectedValue::Lease | InjectedValue::FencingToken) if is_set => {
-                "several resources have a lease and a token each: take `leases: Leases`, where `leases[0]` is the lease on the \
-                 first resource, and `leases[0].token()` its token"
-            }
-            Some(InjectedValue::Leases) if !is_set => {
-                "one resource has one lease: take `lease: Lease`, or list several resources, as in \
-                 `resource = [\"stock:{sku}\", \"user:{id}\"]`"
-            }
-            _ => continue,
-        };
-        diagnostics.push(Error::new_spanned(&param.ty, message));
-    }
-    if let Some(adopt) = args.name("adopt").filter(|_| is_set && args.adopt == Some(true)) {
-        let message = "`adopt` cannot be combined with several resources: a delegation is of one lock";
-        diagnostics.push(Error::new(adopt.span(), message));
-    }
-    if let Some(hold) = args.name("hold").filter(|_| is_set && args.holds_session()) {
-        let message = "`hold = \"session\"` cannot be combined with several resources: lock one for the session";
-        diagnostics.push(Error::new(hold.span(), message));
-    }
-}
-
 /// A parameter must be something that axum can extract, or that the lock provides.
 fn check_extractor(param: &PatType, args: &Args, diagnostics: &mut Diagnostics) {
     if let Some(borrowed) = borrowed(&param.ty) {
@@ -226,75 +161,6 @@ fn check_cfg(function: &Function, diagnostics: &mut Diagnostics) {
     for attr in attrs.filter(|attr| attr.path().is_ident("cfg")) {
         let message = "a guarded function cannot have `#[cfg]` on a parameter: apply it to the whole function";
         diagnostics.push(Error::new_spanned(attr, message));
-    }
-}
-
-/// What to say of a placeholder that names something else than a parameter, but nothing that is misspelt.
-fn other_than_a_binding(function: &Function, placeholder: &Placeholder, is_handler: bool) -> Option<String> {
-    let name = &placeholder.binding;
-    if let ("header" | "query", [Member::Named(field)]) = (&**name, &placeholder.fields[..])
-        && is_handler
-    {
-        return Some(of_the_layer(&format!("{name}.{field}"), name, &field.unraw().to_string()));
-    }
-    let is_generic = function.sig.generics.params.iter().any(|param| match param {
-        GenericParam::Const(param) => param.ident == *name,
-        GenericParam::Type(_) | GenericParam::Lifetime(_) => false,
-    });
-    let is_constant = name.chars().any(char::is_alphabetic) && !name.chars().any(char::is_lowercase);
-    (is_generic || is_constant).then(|| {
-        format!("`{{{name}}}` names no parameter: for a constant, write `key = format!(\"…{{{name}}}\")`, which encodes nothing")
-    })
-}
-
-/// A parameter's name in another syntax than that of placeholders would be text, and all of its values one resource.
-fn check_foreign_placeholders(function: &Function, template: &Template, diagnostics: &mut Diagnostics) {
-    let names: Vec<_> = function.params().flat_map(|param| bindings(&param.pat)).collect();
-    for Foreign { written, name } in template.foreign_placeholders() {
-        if names.iter().any(|binding| binding.unraw() == name) {
-            let message = format!(
-                "write `{{{name}}}` instead of `{written}`: placeholders are names in braces, without `$`, `:` or `*`"
-            );
-            diagnostics.push(Error::new(template.span, message));
-        }
-    }
-}
-
-fn check_placeholders(function: &Function, template: &Template, is_handler: bool, diagnostics: &mut Diagnostics) {
-    let names = |param: &PatType| bindings(&param.pat);
-    // In a handler, the lock provides these parameters: they have no value before it is acquired.
-    let (from_lock, usable): (Vec<_>, Vec<_>) =
-        function.params().partition(|param| is_handler && injected(&param.ty).is_some());
-    let binds = |params: &[&PatType], placeholder: &Placeholder| {
-        params.iter().flat_map(|param| names(param)).any(|name| placeholder.refers_to(&name))
-    };
-    for placeholder in template.placeholders() {
-        let name = &placeholder.binding;
-        let is_self = name == "self" && function.receiver().is_some();
-        if is_self || binds(&usable, placeholder) {
-            continue;
-        }
-        if binds(&from_lock, placeholder) {
-            let message =
-                format!("`{{{name}}}` cannot be part of `resource`: it has no value before the lock is acquired");
-            diagnostics.push(Error::new(template.span, message));
-            continue;
-        }
-        let mut known: Vec<_> =
-            usable.iter().flat_map(|param| names(param)).map(|name| name.unraw().to_string()).collect();
-        if function.receiver().is_some() {
-            known.insert(0, "self".to_owned());
-        }
-        let known = || known.iter().map(String::as_str);
-        let message = if let Some(message) = other_than_a_binding(function, placeholder, is_handler) {
-            message
-        } else if known().next().is_none() {
-            format!("unknown placeholder `{{{name}}}`: the parameters bind no names")
-        } else {
-            let hint = did_you_mean(name, known());
-            format!("unknown placeholder `{{{name}}}`{hint} (the parameters bind {})", list(known()))
-        };
-        diagnostics.push(Error::new(template.span, message));
     }
 }
 
