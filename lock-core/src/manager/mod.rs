@@ -12,8 +12,6 @@ mod lock_settings;
 mod manager;
 mod master_settings;
 mod masters;
-#[cfg(not(all(feature = "redis", feature = "postgres", feature = "zookeeper")))]
-mod missing_stores;
 mod named_node;
 mod operators;
 mod request;

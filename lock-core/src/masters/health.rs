@@ -1,12 +1,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select_ok};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use thiserror::Error;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Cluster, Member, MemberState, SHUT_DOWN};
-use crate::error::NodeError;
+use crate::error::{NodeError, list_problems};
 use crate::node::Inspection;
 use crate::quorum::{RollCall, majority};
 
@@ -70,6 +71,23 @@ pub struct NodeHealth {
     pub problem: Option<NodeError>,
 }
 
+/// Why a manager can acquire no lock at present.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NotReady {
+    /// The manager was closed, and acquires no more locks.
+    #[error("the lock manager is closed")]
+    Closed,
+    /// Fewer than a majority of the masters would grant a lock.
+    #[error("{} of {nodes} masters can grant locks, {} are needed: {}", nodes - problems.len(), majority(*nodes), list_problems(problems))]
+    NoQuorum {
+        /// The number of masters.
+        nodes: usize,
+        /// Those that would not, with the reason and the remedy if there is one.
+        problems: Vec<(String, NodeError)>,
+    },
+}
+
 /// The health of the shards of a manager.
 pub(crate) async fn check_all(clusters: Vec<Arc<Cluster>>) -> Health {
     of_shards(join_all(clusters.into_iter().map(check)).await)
@@ -108,12 +126,27 @@ fn of_shards(shards: Vec<(bool, Option<u64>, Vec<NodeHealth>)>) -> Health {
     Health { quorum: shards_without_quorum.is_empty(), shards_without_quorum, generation, nodes }
 }
 
+/// Asks the nodes of all shards, until a lock of one of them would be granted.
+pub(crate) async fn ready(clusters: Vec<Arc<Cluster>>) -> Result<(), NotReady> {
+    let shards = clusters.into_iter().map(|cluster| Box::pin(ready_in(cluster)));
+    select_ok(shards).await.map(drop)
+}
+
+/// Asks all nodes of a shard, until a majority would grant a lock or all of them have answered.
+async fn ready_in(cluster: Arc<Cluster>) -> Result<(), NotReady> {
+    cluster.first_contact().await;
+    let (quorum, nodes) = check_nodes(&cluster, true).await;
+    let problem = |node: &NodeHealth| Some((node.name.clone(), node.problem.clone()?));
+    let problems = || nodes.iter().filter_map(problem).collect();
+    if quorum { Ok(()) } else { Err(NotReady::NoQuorum { nodes: nodes.len(), problems: problems() }) }
+}
+
 /// The roster and the seat for which a node votes.
 type VotingSeat = (u64, usize);
 
 /// Asks all nodes whether they would grant a lock, or only as long as a majority has not said so. Returns whether a majority would, and
 /// the nodes that have answered, in their order.
-pub(super) async fn check_nodes(cluster: &Cluster, until_quorum: bool) -> (bool, Vec<NodeHealth>) {
+async fn check_nodes(cluster: &Cluster, until_quorum: bool) -> (bool, Vec<NodeHealth>) {
     let (size, quorum) = (cluster.size(), majority(cluster.size()));
     let mut checks: FuturesUnordered<_> =
         (0..size).map(|node| async move { (node, check_node(cluster, node).await) }).collect();

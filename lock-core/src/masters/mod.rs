@@ -6,12 +6,11 @@
 
 pub(crate) mod health;
 mod members;
-mod ready;
 
+pub use self::health::NotReady;
+pub(crate) use self::health::ready;
 pub use self::members::{Members, Seat, SeatState};
 pub(crate) use self::members::{lower_max_ttl, members};
-pub use self::ready::NotReady;
-pub(crate) use self::ready::ready;
 pub use crate::error::{NotMember, Refusal};
 pub use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]

@@ -6,7 +6,7 @@ use crate::error::NodeError;
 use crate::random::Epoch;
 
 /// A node's record: which memory this is, and which set of masters it belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeRecord {
     /// The run id of the server that the record was written for.
     pub run_id: String,
@@ -89,6 +89,12 @@ pub struct RecordWrite {
 }
 
 impl RecordWrite {
+    /// The write of a changed record, in place of the present one.
+    pub(crate) fn replacing(present: &NodeRecord, record: NodeRecord) -> Self {
+        let expected = Some((present.member, present.version));
+        Self { expected, record, new_member: false, begin: Vec::new(), floor: None }
+    }
+
     /// The record that a node has after this write, at a time on its clock in microseconds; `None` if the present record is not
     /// the expected one. The floor is the node's to apply.
     pub fn apply(&self, present: Option<&NodeRecord>, micros: u64) -> Option<NodeRecord> {

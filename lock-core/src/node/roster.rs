@@ -4,7 +4,7 @@ use std::time::Duration;
 /// Identifies the memory of a node. A node that lost its data, or may have, gets a new one.
 ///
 /// The node completes it with its own time, in microseconds, so that no message that is repeated writes an id twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId {
     /// Drawn by the client that wrote the id.
     pub random: u64,

@@ -4,7 +4,13 @@ use std::io;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+/// A stream of bytes: a socket, TLS over one, or what a simulation has for it.
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 
 /// How long a connection is silent before the kernel probes it, and the time between two probes.
 const KEEPALIVE: Duration = Duration::from_secs(5);

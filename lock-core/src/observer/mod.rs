@@ -8,11 +8,10 @@ mod labels;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;
-mod reporter;
 
 pub(crate) use self::acquiring::Acquiring;
 pub(crate) use self::hold::Hold;
 pub use self::labels::{AcquireOutcome, HoldEnd, RenewalOutcome, VoteOutcome};
+pub(crate) use self::observer::Reporter;
 pub use self::observer::{LockEvent, LockObserver};
-pub(crate) use self::reporter::Reporter;
 pub use crate::options::OTHER;

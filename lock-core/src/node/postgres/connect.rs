@@ -5,7 +5,7 @@ use std::future::{pending, poll_fn};
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::Severity;
@@ -20,7 +20,8 @@ use super::settings::SessionId;
 use super::source::Source;
 #[cfg(feature = "tls")]
 use super::tls::secure;
-use crate::node::{NodeError, tcp};
+use crate::node::NodeError;
+use crate::node::tcp::{self, Io};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -32,11 +33,6 @@ const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQ
 const ANSWERS: [u8; 4] = *b"RENv";
 /// How long a server may take to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// A stream of bytes: a socket, or TLS over one.
-pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
 pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;

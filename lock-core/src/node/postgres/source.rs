@@ -10,8 +10,9 @@ use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 
 use super::address::Address;
-use super::connect::{Io, reach};
+use super::connect::reach;
 use crate::node::credentials::with_causes;
+use crate::node::tcp::Io;
 use crate::node::{Credentials, NodeError};
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -36,7 +37,7 @@ impl Factory {
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(Config, S), E>> + Send + 'static,
-        S: Io + 'static,
+        S: Io,
         E: Into<BoxError>,
     {
         let factory = Arc::new(factory);

@@ -11,7 +11,7 @@ use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, ProtocolVersion,
     RedisConnectionInfo, RedisError, RedisResult,
 };
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
@@ -20,9 +20,10 @@ use super::address::Address;
 use super::classify::{connect_error, login_error};
 use super::network::Network;
 use super::query::read;
+use crate::node::tcp::{self, Io};
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
-use crate::node::{Credentials, InvalidUrl, NodeError, Refusal, tcp};
+use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -220,10 +221,7 @@ fn lacks_resp3(error: &RedisError) -> bool {
 }
 
 /// Begins to talk to a server over a stream.
-async fn over<S>(stream: S, login: &RedisConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
+async fn over(stream: impl Io, login: &RedisConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected> {
     let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
     Ok(Connected { connection, driver: Box::pin(driver) })
 }

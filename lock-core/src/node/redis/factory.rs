@@ -90,11 +90,7 @@ impl RedisNode {
     /// # Errors
     ///
     /// [`InvalidUrl`] if there is no sentinel, or one of them or the master does not parse.
-    pub fn from_sentinel<I>(sentinels: I, master: &str) -> Result<Self, InvalidUrl>
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
+    pub fn from_sentinel(sentinels: impl IntoIterator<Item: AsRef<str>>, master: &str) -> Result<Self, InvalidUrl> {
         let sentinels = Sentinels::new(sentinels, master)?;
         Ok(Self::new(format!("sentinel:{}", sentinels.master), Source::Master(Master::Sentinels(Box::new(sentinels)))))
     }

@@ -115,13 +115,8 @@ impl Session {
     fn kept(&self, seen: &Inspection, before: Option<&str>) -> Option<RecordWrite> {
         let before = before.filter(|_| self.tells_loss)?;
         let record = seen.record.get().filter(|record| record.run_id == before)?;
-        is_other_data_of_same_process(before, &seen.run_id).then(|| RecordWrite {
-            expected: Some((record.member, record.version)),
-            record: NodeRecord { run_id: seen.run_id.clone(), ..record.clone() },
-            new_member: false,
-            begin: Vec::new(),
-            floor: None,
-        })
+        let kept = || NodeRecord { run_id: seen.run_id.clone(), ..record.clone() };
+        is_other_data_of_same_process(before, &seen.run_id).then(|| RecordWrite::replacing(record, kept()))
     }
 
     pub(super) async fn wakeups(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {

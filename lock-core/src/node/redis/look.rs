@@ -44,9 +44,7 @@ type Fields = (Option<Vec<u8>>, i64, Vec<u8>, i64, Option<Vec<u8>>, Vec<(Vec<u8>
 
 fn read_state(lock: Value) -> Option<LockState> {
     if matches!(&lock, Value::BulkString(text) if text == b"T") {
-        let (evicted, readers) = (Vec::new(), Vec::new());
-        let holder = Some(Holder::NotALock);
-        return Some(LockState { holder, remaining: None, fence: 0, waiters: 0, evicted, readers });
+        return Some(LockState { holder: Some(Holder::NotALock), ..LockState::default() });
     }
     let (holder, remaining, fence, waiters, evicted, readers): Fields = redis::from_redis_value(lock).ok()?;
     let millis = |number| u64::try_from(number).ok().map(Duration::from_millis);

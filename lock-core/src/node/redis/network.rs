@@ -6,18 +6,14 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::node::NodeFuture;
-
-/// What a connection is made over.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+use crate::node::tcp::Io;
 
 /// Opens streams to hosts and ports. Clones are the same network.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Network(Arc<Dial>);
 
-type Dial = dyn Fn(&str, u16) -> NodeFuture<io::Result<Box<dyn Stream>>> + Send + Sync;
+type Dial = dyn Fn(&str, u16) -> NodeFuture<io::Result<Box<dyn Io>>> + Send + Sync;
 
 impl Network {
     /// A network in which `dial` opens streams.
@@ -29,11 +25,11 @@ impl Network {
     {
         Self(Arc::new(move |host, port| {
             let dialing = dial(host, port);
-            Box::pin(async move { Ok(Box::new(dialing.await?) as Box<dyn Stream>) })
+            Box::pin(async move { Ok(Box::new(dialing.await?) as Box<dyn Io>) })
         }))
     }
 
-    pub(super) async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+    pub(super) async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Io>> {
         (self.0)(host, port).await
     }
 }

@@ -27,13 +27,9 @@ pub(super) struct Sentinels {
 
 impl Sentinels {
     /// Sentinels by address or URL, and a master by its name, or by a URL with the name instead of the host.
-    pub(super) fn new<I>(sentinels: I, master: &str) -> Result<Self, InvalidUrl>
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let sentinels: Vec<_> =
-            sentinels.into_iter().map(|sentinel| parse_sentinel(sentinel.as_ref())).collect::<Result<_, _>>()?;
+    pub(super) fn new(sentinels: impl IntoIterator<Item: AsRef<str>>, master: &str) -> Result<Self, InvalidUrl> {
+        let sentinels = sentinels.into_iter().map(|sentinel| parse_sentinel(sentinel.as_ref()));
+        let sentinels: Vec<_> = sentinels.collect::<Result<_, _>>()?;
         if sentinels.is_empty() {
             return Err(InvalidUrl::new(master, "expected at least one sentinel for it, such as 10.0.0.1:26379"));
         }

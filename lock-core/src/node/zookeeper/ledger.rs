@@ -2,7 +2,7 @@
 //! tokens only grow, rests on it alone. Of the waiting room, it knows only the parts that are carried out with a transaction: they can make
 //! it fail, and change no znode of the ledger.
 //!
-//! Its znodes are all but those below `queues` (see [`Paths`]). Its other files are `evict`, `gap`, `leases`, `heard` and `transaction`.
+//! Its znodes are all but those below `queues` (see [`Paths`]). Its other files are `evict`, `leases`, `heard` and `transaction`.
 
 use std::time::Duration;
 

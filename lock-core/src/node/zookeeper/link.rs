@@ -14,7 +14,7 @@ use super::connect::{CONNECT_TIMEOUT, connect};
 use super::heard::Heard;
 use super::paths::{DIRECTORIES, Paths, is_of_a_memory, memory_id};
 use super::record::{Stored, decode, encode};
-use super::session::{Session, number};
+use super::session::{Session, if_present, number};
 use super::transaction::{Failed, Part};
 use super::worker::Worker;
 use crate::node::link;
@@ -165,14 +165,6 @@ impl FoundSet {
 
     fn is_whole(&self) -> bool {
         self.clock.is_some() && self.memory().is_some() && self.missing().next().is_none()
-    }
-}
-
-fn if_present<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
-    match answer {
-        Ok(present) => Ok(Some(present)),
-        Err(Error::NoNode) => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -142,11 +142,7 @@ impl Session {
         // Both are sent before the first is answered: a server answers in order, so this is one round trip.
         let (synced, read) = (self.client.sync(path), self.client.get_data(path));
         synced.await.map_err(|error| node_error(&error))?;
-        match read.await {
-            Ok(found) => Ok(Some(found)),
-            Err(Error::NoNode) => Ok(None),
-            Err(error) => Err(node_error(&error)),
-        }
+        if_present(read.await).map_err(|error| node_error(&error))
     }
 
     /// Reads the epoch's znode; `None` if it is gone.
@@ -211,6 +207,15 @@ impl Drop for Session {
             // In the future: a timer can only be made on a runtime, and this may be dropped elsewhere.
             self.keep_open(async move { sleep_until(last_end).await });
         }
+    }
+}
+
+/// What a server said of a znode; `None` if there is none.
+pub(super) fn if_present<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(present) => Ok(Some(present)),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

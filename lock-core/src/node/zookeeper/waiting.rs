@@ -14,7 +14,7 @@ use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
 use super::paths::{self, Paths};
-use super::session::Session;
+use super::session::{Session, if_present};
 use super::transaction::Part;
 use super::waiting_places::Watched;
 use super::wakeups::AT_HEAD;
@@ -125,13 +125,9 @@ impl Session {
         let fence = paths.fence(keys.fence());
         let (names, fence) = (self.client.list_children(&queue), self.client.get_data(&fence));
         let holder = self.client.check_stat(&lock);
-        let mut names = match names.await {
-            Ok(names) => names,
-            Err(Error::NoNode) => {
-                self.known().places.forget(keys.queue());
-                return Ok(Some(QueueView::empty()));
-            }
-            Err(error) => return Err(node_error(&error)),
+        let Some(mut names) = if_present(names.await).map_err(|error| node_error(&error))? else {
+            self.known().places.forget(keys.queue());
+            return Ok(Some(QueueView::empty()));
         };
         let mut fence_version = None;
         if let Ok((value, stat)) = fence.await {

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{Error, EventType};
 
-use super::session::Session;
+use super::session::{Session, if_present};
 use super::waiting_places::Watched;
 use crate::node::{Slots, Wakeup, Wakeups};
 
@@ -57,11 +57,8 @@ impl Session {
         // The lock that was woken for already, and how many were said to be before this manager.
         let mut woken = None;
         loop {
-            let mut names = match self.client.list_children(&watched.queue).await {
-                // Deleted, as it was empty.
-                Err(Error::NoNode) => Vec::new(),
-                names => names?,
-            };
+            // Deleted, if it was empty.
+            let mut names = if_present(self.client.list_children(&watched.queue).await)?.unwrap_or_default();
             names.sort_unstable();
             let Ok(ahead) = names.binary_search(&watched.name) else {
                 // It let its turn pass. A caller that is woken asks again, and enters again.
@@ -97,7 +94,6 @@ impl Session {
         }
     }
 
-    /// Says that a lock is free, and how many are before this manager.
     /// Watches the locks that the manager waits for, and wakes it for those that are free. Each resolves to its lock when that is deleted.
     async fn watch_locks(
         &self,
@@ -121,6 +117,7 @@ impl Session {
         Ok(events)
     }
 
+    /// Says that a lock is free, and how many are before this manager.
     fn wake(&self, lock_key: String, ahead: usize) {
         let known = self.known();
         let before = u32::try_from(ahead).unwrap_or(u32::MAX);

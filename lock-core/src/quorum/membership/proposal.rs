@@ -1,8 +1,7 @@
 use std::time::Duration;
 
-use super::upkeep::rewrite;
 use super::{Membership, Step};
-use crate::node::{Ballot, NodeRecord, Roster};
+use crate::node::{Ballot, NodeRecord, RecordWrite, Roster};
 
 /// The longest pause after the first proposal that another client's overtook. It doubles with each, up to five times.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -128,7 +127,7 @@ impl Membership {
             _ => None,
         };
         let write = |(node, record): &(usize, NodeRecord)| {
-            Some(Step::Write { node: *node, write: rewrite(record, vote(record)?) })
+            Some(Step::Write { node: *node, write: RecordWrite::replacing(record, vote(record)?) })
         };
         Ok(acceptors.into_iter().filter_map(write).collect())
     }

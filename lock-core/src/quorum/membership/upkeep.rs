@@ -21,17 +21,9 @@ impl Membership {
     }
 
     fn identity(&self, seen: &Inspection, draw: &mut dyn FnMut() -> u64) -> Option<RecordWrite> {
-        let candidate = |was, draw: &mut dyn FnMut() -> u64| NodeRecord {
-            run_id: seen.run_id.clone(),
-            member: MemberId { random: draw(), micros: 0 },
-            version: 0,
-            was,
-            epoch: None,
-            roster: None,
-            previous: Vec::new(),
-            promised: None,
-            accepted: None,
-            quarantines: Vec::new(),
+        let candidate = |was, draw: &mut dyn FnMut() -> u64| {
+            let (run_id, member) = (seen.run_id.clone(), MemberId { random: draw(), micros: 0 });
+            NodeRecord { run_id, member, was, ..NodeRecord::default() }
         };
         let write =
             |expected, record| RecordWrite { expected, record, new_member: true, begin: Vec::new(), floor: None };
@@ -42,7 +34,7 @@ impl Membership {
             FoundRecord::Record(record) if record.run_id == seen.run_id => None,
             FoundRecord::Record(record) if self.config.assume_durable && seen.durable && record.epoch.is_some() => {
                 let run_id = seen.run_id.clone();
-                Some(rewrite(record, NodeRecord { run_id, epoch: Some(epoch(draw)), ..record.clone() }))
+                Some(RecordWrite::replacing(record, NodeRecord { run_id, epoch: Some(epoch(draw)), ..record.clone() }))
             }
             FoundRecord::Record(record) => {
                 // The seat belongs to the id that it had. By it, the set knows whose place the new one takes.
@@ -64,7 +56,7 @@ impl Membership {
             let is_member = roster.contains(record.member);
             if record.roster.as_ref() != Some(roster) {
                 if may_install(record, roster) {
-                    let write = rewrite(record, self.installed(record, roster, draw));
+                    let write = RecordWrite::replacing(record, self.installed(record, roster, draw));
                     steps.push(Step::Write { node, write });
                 }
             } else if is_member && record.epoch.is_none() {
@@ -73,7 +65,7 @@ impl Membership {
                     Some(_) if self.quarantine_left(record.member) == Some(Duration::ZERO) => {
                         let mut admitted = NodeRecord { epoch: Some(epoch(draw)), ..record.clone() };
                         admitted.quarantines.retain(|quarantine| quarantine.member != record.member);
-                        steps.push(Step::Write { node, write: rewrite(record, admitted) });
+                        steps.push(Step::Write { node, write: RecordWrite::replacing(record, admitted) });
                     }
                     Some(_) => self.observe_quarantine(record.member, roster, &mut steps),
                 }
@@ -126,7 +118,7 @@ impl Membership {
             let fallback = if formed_again { clock } else { 0 };
             let floor = fences.into_iter().max().unwrap_or_default().max(fallback);
             let begin = vec![(record.member, quarantine_length(roster.quarantine_ttl))];
-            let write = RecordWrite { begin, floor: Some(floor), ..rewrite(record, record.clone()) };
+            let write = RecordWrite { begin, floor: Some(floor), ..RecordWrite::replacing(record, record.clone()) };
             steps.push(Step::Write { node, write });
         }
     }
@@ -138,7 +130,7 @@ impl Membership {
             let is_written = steps.iter().any(|step| matches!(step, Step::Write { node: other, .. } if *other == node));
             if record.is_seated_in(roster) && record.quarantine_of(member).is_none() && !is_written {
                 let begin = vec![(member, quarantine_length(roster.quarantine_ttl))];
-                let write = RecordWrite { begin, ..rewrite(record, record.clone()) };
+                let write = RecordWrite { begin, ..RecordWrite::replacing(record, record.clone()) };
                 steps.push(Step::Write { node, write });
             }
         }
@@ -172,12 +164,6 @@ fn may_install(record: &NodeRecord, roster: &Roster) -> bool {
     let is_newer = record.roster.as_ref().is_none_or(|before| before.generation < roster.generation);
     // The node that leaves installs it, too: its fences count for the floor.
     is_newer && (roster.contains(record.member) || same_set && record.has_seat())
-}
-
-/// The write of a changed record.
-pub(super) fn rewrite(before: &NodeRecord, record: NodeRecord) -> RecordWrite {
-    let expected = Some((before.member, before.version));
-    RecordWrite { expected, record, new_member: false, begin: Vec::new(), floor: None }
 }
 
 fn epoch(draw: &mut dyn FnMut() -> u64) -> Epoch {

@@ -9,7 +9,7 @@ macro_rules! missing {
 
         #[cfg(not(feature = $feature))]
         #[doc(hidden)]
-        impl super::LockManagerBuilder {
+        impl crate::LockManagerBuilder {
             $(pub fn $method $(<$rest>)? (self, _: impl $bound $(, _: $rest)?) -> Self { self })*
         }
     };

@@ -1,38 +1,14 @@
-#[cfg(feature = "postgres")]
-use std::error::Error;
-#[cfg(any(feature = "postgres", feature = "zookeeper"))]
-use std::sync::Arc;
-#[cfg(any(feature = "redis", feature = "zookeeper"))]
 use std::time::Duration;
 
-#[cfg(feature = "redis")]
 use redis::aio::MultiplexedConnection;
-#[cfg(feature = "redis")]
 use redis::{AsyncConnectionConfig, RedisResult};
-#[cfg(feature = "postgres")]
-use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(any(feature = "redis", feature = "zookeeper"))]
-use super::ConfigError;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
-use super::LockManagerBuilder;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper"))]
-use super::named_node::NamedNode;
-#[cfg(any(feature = "redis", feature = "postgres"))]
-use super::string_list::StringList;
-#[cfg(feature = "postgres")]
-use crate::node::PostgresNode;
-#[cfg(feature = "zookeeper")]
-use crate::node::ZooKeeperNode;
-#[cfg(feature = "redis")]
+use crate::manager::named_node::NamedNode;
+use crate::manager::string_list::StringList;
+use crate::manager::{ConfigError, LockManagerBuilder};
 use crate::node::{Network, RedisNode};
 
-/// The default of `max_ttl` with ZooKeeper: what servers with default settings allow, whose longest session is 40 s.
-#[cfg(feature = "zookeeper")]
-const ZOOKEEPER_MAX_TTL: Duration = Duration::from_secs(30);
-
 /// Redis and Valkey servers as masters.
-#[cfg(feature = "redis")]
 impl LockManagerBuilder {
     /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
     ///
@@ -202,67 +178,6 @@ impl LockManagerBuilder {
     /// ```
     pub fn tolerate_eviction(mut self, tolerate_eviction: bool) -> Self {
         self.tolerate_eviction = tolerate_eviction;
-        self
-    }
-}
-
-/// PostgreSQL servers as masters.
-#[cfg(feature = "postgres")]
-impl LockManagerBuilder {
-    /// Adds databases of PostgreSQL servers by URL: `postgres://[user[:password]@]host[:port][/database]`. One is a set, too.
-    ///
-    /// Several must be independent servers, not standbys of each other. They may be in one set with Redis servers, which keep the
-    /// same rules. For settings of a node, see [`PostgresNode`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_core::LockManager;
-    ///
-    /// let locks = LockManager::builder().postgres(["postgres://app:secret@10.0.0.1/shop"]).connect_lazy()?;
-    /// # Ok::<(), lock_core::ConfigError>(())
-    /// ```
-    pub fn postgres(mut self, urls: impl StringList) -> Self {
-        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Postgres(PostgresNode::from_url(url.as_ref())?)));
-        self.nodes.extend(nodes);
-        self
-    }
-
-    /// Adds one PostgreSQL server that `factory` opens streams to, named `name` in errors and logs. The factory is called at every
-    /// connection and reconnection: see [`PostgresNode::from_factory`], which has an example.
-    pub fn postgres_factory<F, Fut, S, E>(mut self, name: impl Into<String>, factory: F) -> Self
-    where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(tokio_postgres::Config, S), E>> + Send + 'static,
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        self.nodes.push(Ok(NamedNode::Other(Arc::new(PostgresNode::from_factory(name, factory)))));
-        self
-    }
-}
-
-/// A ZooKeeper ensemble as the master.
-#[cfg(feature = "zookeeper")]
-impl LockManagerBuilder {
-    /// Sets a ZooKeeper ensemble as the only master: `[user:password@]host[:port][,host[:port]…][/path]`. All its servers are one node,
-    /// so there must be no other.
-    ///
-    /// A lock lives in a session of the process, which has to be longer than [`max_ttl`](Self::max_ttl); that defaults to 30 s here.
-    /// See [`ZooKeeperNode`] for what is different from Redis, and for settings of the node.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use lock_core::LockManager;
-    ///
-    /// let locks = LockManager::builder().zookeeper("zk-1:2181,zk-2:2181,zk-3:2181/locks").connect_lazy()?;
-    /// # Ok::<(), lock_core::ConfigError>(())
-    /// ```
-    pub fn zookeeper(mut self, address: impl AsRef<str>) -> Self {
-        let node = ZooKeeperNode::from_address(address.as_ref());
-        self.nodes.push(node.map(|node| NamedNode::Other(Arc::new(node))).map_err(ConfigError::from));
-        self.max_ttl.get_or_insert(ZOOKEEPER_MAX_TTL);
         self
     }
 }
