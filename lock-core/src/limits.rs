@@ -19,38 +19,29 @@ pub const MAX_RESOURCE_LEN: usize = 512;
 /// The most resources that a set of locks can have.
 pub const MAX_SET_LEN: usize = 32;
 
-/// A number of permits that no resource can have: none, or more than [`MAX_PERMITS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("permits must be between 1 and {MAX_PERMITS}, got {permits}")]
-pub struct InvalidPermits {
-    /// How many were asked for.
-    pub permits: u32,
-}
-
-impl InvalidPermits {
-    pub(crate) fn check(permits: u32) -> Result<(), Self> {
-        if (1..=MAX_PERMITS).contains(&permits) { Ok(()) } else { Err(Self { permits }) }
-    }
-}
-
-/// A duration that is out of range.
+/// A duration, or a number, that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field} must be between {least:?} and {most:?}, got {value:?}")]
-pub struct OutOfRange {
+pub struct OutOfRange<T = Duration> {
     /// The name of the setting.
     pub field: &'static str,
     /// What it was set to.
-    pub value: Duration,
+    pub value: T,
     /// The least that is allowed.
-    pub least: Duration,
+    pub least: T,
     /// The most that is allowed.
-    pub most: Duration,
+    pub most: T,
 }
 
-impl OutOfRange {
-    pub(crate) fn check(field: &'static str, value: Duration, least: Duration, most: Duration) -> Result<(), Self> {
-        if (least..=most).contains(&value) { Ok(()) } else { Err(Self { field, value, least, most }) }
+impl<T: PartialOrd> OutOfRange<T> {
+    pub(crate) fn check(field: &'static str, value: T, least: T, most: T) -> Result<(), Self> {
+        if (&least..=&most).contains(&&value) { Ok(()) } else { Err(Self { field, value, least, most }) }
     }
+}
+
+/// Checks how many permits a resource has.
+pub(crate) fn check_permits(permits: u32) -> Result<(), OutOfRange<u32>> {
+    OutOfRange::check("permits", permits, 1, MAX_PERMITS)
 }
 
 /// Why the name of a resource, or a key prefix, is not valid.

@@ -2,7 +2,7 @@ use data_encoding::BASE64URL_NOPAD;
 use hmac_sha256::HMAC;
 
 use crate::kind::Kind;
-use crate::limits::InvalidPermits;
+use crate::limits::check_permits;
 use crate::node::SetId;
 use crate::random::OwnerId;
 
@@ -67,7 +67,7 @@ impl Claims {
         let kind = match kind {
             "write" => Kind::Write,
             "read" => Kind::Read,
-            of => Kind::Permit { of: of.parse().ok().filter(|of| InvalidPermits::check(*of).is_ok())? },
+            of => Kind::Permit { of: of.parse().ok().filter(|of| check_permits(*of).is_ok())? },
         };
         Some(Self {
             set: SetId(u64::from_str_radix(set, 16).ok()?),

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::duration::Rounded;
 use super::vote::{NodeVote, list};
-use crate::limits::{InvalidName, InvalidPermits, MAX_SET_LEN, OutOfRange};
+use crate::limits::{InvalidName, MAX_SET_LEN, OutOfRange};
 use crate::token::FencingToken;
 
 /// Why a lock was not acquired, or not kept.
@@ -166,7 +166,7 @@ pub enum LockError {
         /// The resource.
         resource: String,
         /// The number and its range.
-        reason: InvalidPermits,
+        reason: OutOfRange<u32>,
     },
 }
 

@@ -12,7 +12,7 @@ use crate::engine::{AttemptKind, FailedAttempt, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Lease, LockGuard, ReadShare, SharedGrant};
-use crate::limits::InvalidPermits;
+use crate::limits::check_permits;
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
@@ -91,8 +91,7 @@ impl Inner {
         check_options(options, self.max_ttl)
             .map_err(|reason| LockError::InvalidOptions { resource: resource.to_owned(), reason })?;
         if let Kind::Permit { of } = options.kind {
-            InvalidPermits::check(of)
-                .map_err(|reason| LockError::InvalidPermits { resource: resource.to_owned(), reason })?;
+            check_permits(of).map_err(|reason| LockError::InvalidPermits { resource: resource.to_owned(), reason })?;
         }
         Ok(parsed)
     }

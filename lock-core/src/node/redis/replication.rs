@@ -25,13 +25,8 @@ pub(super) struct Replication {
 #[non_exhaustive]
 pub enum InvalidReplication {
     /// The number of replicas is out of range.
-    #[error("the number of replicas that a vote waits for must be between 1 and {most}, got {replicas}")]
-    Replicas {
-        /// What it was set to.
-        replicas: u32,
-        /// The maximum.
-        most: u32,
-    },
+    #[error(transparent)]
+    Replicas(#[from] OutOfRange<u32>),
     /// The time that they are given is out of range.
     #[error(transparent)]
     Timeout(#[from] OutOfRange),
@@ -39,9 +34,7 @@ pub enum InvalidReplication {
 
 impl Replication {
     pub(super) fn new(replicas: u32, timeout: Duration) -> Result<Self, InvalidReplication> {
-        if !(1..=MAX_REPLICAS).contains(&replicas) {
-            return Err(InvalidReplication::Replicas { replicas, most: MAX_REPLICAS });
-        }
+        OutOfRange::check("the number of replicas that a vote waits for", replicas, 1, MAX_REPLICAS)?;
         OutOfRange::check("the timeout of replicated", timeout, TIMEOUTS.0, TIMEOUTS.1)?;
         Ok(Self { replicas, timeout })
     }

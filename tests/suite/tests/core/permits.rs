@@ -129,8 +129,8 @@ async fn other_numbers_of_permits_are_refused_before_any_request() {
     let locks = LockManager::builder().nodes([node.clone()]).connect().await.unwrap();
     for permits in [0, 101, u32::MAX] {
         let error = locks.permits("export", permits).acquire().await.unwrap_err();
-        let LockError::InvalidPermits { ref resource, reason } = error else { panic!("{error}") };
-        assert_eq!((resource.as_str(), reason.permits, error.retry_after()), ("export", permits, None));
+        let LockError::InvalidPermits { resource, reason } = &error else { panic!("{error}") };
+        assert_eq!((resource.as_str(), reason.value, error.retry_after()), ("export", permits, None));
         assert_eq!(reason.to_string(), format!("permits must be between 1 and 100, got {permits}"));
     }
     assert_eq!(node.requests(), []);

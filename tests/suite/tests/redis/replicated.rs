@@ -93,8 +93,8 @@ fn replicas_and_their_time_have_a_range_and_other_nodes_have_none() {
     let of = |replicas, timeout| LockManager::builder().redis(["redis://a"]).replicated(replicas, timeout);
     for replicas in [0, 17] {
         let error = of(replicas, TIMEOUT).connect_lazy().unwrap_err();
-        let wanted = InvalidReplication::Replicas { replicas, most: 16 };
-        assert_eq!(error, ConfigError::InvalidReplication(wanted));
+        let ConfigError::InvalidReplication(InvalidReplication::Replicas(refused)) = &error else { panic!("{error}") };
+        assert_eq!((refused.value, refused.most), (replicas, 16));
         assert!(error.to_string().contains("between 1 and 16, got"), "{error}");
     }
     for timeout in [Duration::ZERO, Duration::from_millis(251)] {
