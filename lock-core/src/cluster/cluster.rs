@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::states::NotedRoster;
 use super::{Answers, Member, MemberState, NodeSet};
-use crate::error::{NodeError, is_elsewhere};
+use crate::error::NodeError;
 use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockNode};
 use crate::observer::Reporter;
@@ -150,12 +150,11 @@ impl Cluster {
                 NodeError::Unadmitted
                 | NodeError::Refused(_)
                 | NodeError::Unreachable { .. }
-                | NodeError::ConnectionLost { .. },
+                | NodeError::ConnectionLost { .. }
+                | NodeError::Elsewhere { .. },
             ) => true,
-            // It became a replica, or has the keys no more. An inspection changes nothing about other errors of a server.
-            (MemberState::Admitted { .. }, NodeError::Rejected { code, .. }) => {
-                code == "READONLY" || is_elsewhere(code)
-            }
+            // It became a replica. An inspection changes nothing about other errors of a server.
+            (MemberState::Admitted { .. }, NodeError::Rejected { code, .. }) => code == "READONLY",
             // The connection gives up a node that hangs; the other states are known and being dealt with.
             _ => false,
         };

@@ -27,7 +27,8 @@ impl Complaint {
 /// Whether two errors have one cause. The text of an error may differ each time.
 fn is_same_cause(one: &NodeError, other: &NodeError) -> bool {
     match (one, other) {
-        (NodeError::Rejected { code: one, .. }, NodeError::Rejected { code: other, .. }) => one == other,
+        (NodeError::Rejected { code: one, .. }, NodeError::Rejected { code: other, .. })
+        | (NodeError::Elsewhere { code: one, .. }, NodeError::Elsewhere { code: other, .. }) => one == other,
         (NodeError::Refused(one), NodeError::Refused(other)) => discriminant(one) == discriminant(other),
         _ => discriminant(one) == discriminant(other),
     }

@@ -58,6 +58,7 @@ impl TestVote {
             }
             Err(
                 error @ (NodeError::Rejected { .. }
+                | NodeError::Elsewhere { .. }
                 | NodeError::Refused(_)
                 | NodeError::Protocol { .. }
                 | NodeError::NotReplicated { .. }),

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::duration::Rounded;
+use super::rounded::Rounded;
 use super::vote::{NodeVote, list};
 use crate::limits::{InvalidName, MAX_SET_LEN, OutOfRange};
 use crate::token::FencingToken;
@@ -29,7 +29,8 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another owner holds it. A later attempt may succeed.
+    /// Another owner holds it. A caller that waits gets this when its `wait` is over: there is no error of its own for that. A later
+    /// attempt may succeed.
     #[error("{resource:?} is locked by another owner (waited {})", Rounded(*waited))]
     Contended {
         /// The resource.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::NotMember;
-use super::duration::Rounded;
+use super::rounded::Rounded;
 
 /// Why a node did not vote.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -59,6 +59,14 @@ pub enum NodeError {
         /// The rest of the message.
         detail: String,
     },
+    /// The server that was asked does not have the lock's keys: another one has them, or none for the moment. It executed nothing.
+    #[error("{code}: {detail}")]
+    Elsewhere {
+        /// The error's code, such as `MOVED`.
+        code: String,
+        /// The rest of the message, and what follows from it.
+        detail: String,
+    },
     /// Too few replicas of the master acknowledged the vote.
     #[error("not replicated: {detail}; start the replicas, or let votes wait for fewer of them (replicated)")]
     NotReplicated {
@@ -96,16 +104,12 @@ impl NodeError {
             | Self::Credentials { .. }
             | Self::TimedOut
             | Self::HeldUp { .. }
-            | Self::ConnectionLost { .. } => true,
-            Self::Rejected { code, .. } => code == "LOADING" || is_elsewhere(code),
+            | Self::ConnectionLost { .. }
+            | Self::Elsewhere { .. } => true,
+            Self::Rejected { code, .. } => code == "LOADING",
             _ => false,
         }
     }
-}
-
-/// Whether a server of a cluster replied with this code because the slot is on another server, or nobody has it for the moment.
-pub(crate) fn is_elsewhere(code: &str) -> bool {
-    matches!(code, "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN")
 }
 
 /// Nodes and what is wrong with each.
@@ -228,9 +232,6 @@ fn remedy(code: &str, detail: &str) -> &'static str {
         "MISCONF" => "; see the log of the server: its disk may be full",
         "READONLY" => "; it became a replica: name the address of a master",
         "LOADING" => "; it is used when it has loaded its data",
-        "MOVED" | "ASK" => "; its slot is on another server of the cluster, which is looked for",
-        "TRYAGAIN" => "; its slot is being moved to another server of the cluster",
-        "CLUSTERDOWN" => "; the cluster is without a majority of its masters, or without one for the slot",
         "BUSY" => "; another script keeps it busy: end that with SCRIPT KILL",
         "55P03" => {
             "; another session has locked a table or a row of the schema locks: find it with pg_blocking_pids, and end it"
@@ -256,9 +257,6 @@ mod tests {
             ("READONLY", "address of a master"),
             ("LOADING", "loaded"),
             ("BUSY", "SCRIPT KILL"),
-            ("MOVED", "looked for"),
-            ("TRYAGAIN", "being moved"),
-            ("CLUSTERDOWN", "majority of its masters"),
             ("WRONGTYPE", "another prefix"),
             ("55P03", "pg_blocking_pids"),
         ] {

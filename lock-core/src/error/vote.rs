@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::NodeError;
-use super::duration::Rounded;
+use super::rounded::Rounded;
 
 /// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]

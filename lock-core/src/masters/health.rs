@@ -184,7 +184,10 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
     };
     let problem = problem_of(cluster, node, state, asked, answer).await;
     // An error is an answer, too: of a refused login, say.
-    let reachable = round_trip.is_some() || matches!(problem, Some(NodeError::Refused(_) | NodeError::Rejected { .. }));
+    let has_answered = |problem: &NodeError| {
+        matches!(problem, NodeError::Refused(_) | NodeError::Rejected { .. } | NodeError::Elsewhere { .. })
+    };
+    let reachable = round_trip.is_some() || problem.as_ref().is_some_and(has_answered);
     let joining = match &problem {
         Some(NodeError::Quarantined { remaining }) => Some(*remaining),
         _ => None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::lack::{Lack, Lacks};
-use super::run::{Run, Runner};
+use super::runner::{Run, Runner};
 use super::sequences::Sequence;
 use super::step::{Step, acquire};
 use super::timed;

@@ -12,7 +12,7 @@
 mod conformance;
 mod lack;
 mod outcome;
-mod run;
+mod runner;
 mod sequences;
 mod side;
 mod step;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::conformance::Divergence;
 use super::lack::{Lack, Lacks};
 use super::outcome::{Outcome, Times};
-use super::run::Runner;
+use super::runner::Runner;
 use super::side::{Keys, Side};
 use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
 use crate::node::limits::QUEUE_TTL;

@@ -44,8 +44,21 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
         "CROSSSLOT" => Refusal::ClusterMode { detail }.into(),
         // A script met a key that is on another server, while the slot is being moved. It was cut short.
         "ERR" if detail.contains("non local key") => NodeError::ConnectionLost { reason: detail },
-        code => NodeError::Rejected { code: code.to_owned(), detail },
+        code => match elsewhere(code) {
+            Some(why) => NodeError::Elsewhere { code: code.to_owned(), detail: format!("{detail}; {why}") },
+            None => NodeError::Rejected { code: code.to_owned(), detail },
+        },
     }
+}
+
+/// Why a server of a cluster does not have the keys, if that is what its code says.
+fn elsewhere(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "MOVED" | "ASK" => "its slot is on another server of the cluster, which is looked for",
+        "TRYAGAIN" => "its slot is being moved to another server of the cluster",
+        "CLUSTERDOWN" => "the cluster is without a majority of its masters, or without one for the slot",
+        _ => return None,
+    })
 }
 
 /// The error of a connection attempt, when no request was under way: nothing can have been executed.
@@ -107,16 +120,22 @@ pub(super) fn is_no_script(value: &redis::Value) -> bool {
 mod tests {
     use redis::make_extension_error;
 
-    use crate::error::is_elsewhere;
-
     use super::*;
 
     #[test]
     fn a_server_in_cluster_mode_is_refused_and_a_slot_that_is_elsewhere_is_looked_for() {
         let error = |code: &str| node_error(&make_extension_error(code.into(), Some("detail".into())));
         assert_eq!(error("CROSSSLOT"), Refusal::ClusterMode { detail: "detail".into() }.into());
-        for code in ["CLUSTERDOWN", "MOVED", "ASK", "TRYAGAIN"] {
-            assert!(is_elsewhere(code) && error(code).may_pass() && !error(code).may_have_executed(), "{code}");
+        for (code, remedy) in [
+            ("CLUSTERDOWN", "majority of its masters"),
+            ("MOVED", "looked for"),
+            ("ASK", "looked for"),
+            ("TRYAGAIN", "being moved"),
+        ] {
+            let error = error(code);
+            assert!(matches!(error, NodeError::Elsewhere { .. }) && error.may_pass() && !error.may_have_executed());
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{code}: detail; ")) && text.contains(remedy), "{text}");
         }
         let in_script = error_reply("ERR", "Script attempted to access a non local key in a cluster node script: 1");
         assert!(in_script.may_have_executed() && in_script.may_pass());

@@ -15,7 +15,6 @@ use super::replication::{InvalidReplication, Replication};
 use super::slot::slot_of;
 use super::source::{Master, Source};
 use super::warnings::Warnings;
-use crate::error::is_elsewhere;
 use crate::forward_to_node;
 use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
@@ -255,7 +254,7 @@ impl LockNode for RedisNode {
                 Err(NodeError::Refused(_)) if is_elected => link.close(),
                 // The connection is as good as before for the shards that are still there, unless one of their processes waits for a wake-up in
                 // the slot that moved: its server ends the subscription unasked, and with that this connection.
-                Err(NodeError::Rejected { code, .. }) if is_elected && is_elsewhere(code) => node.link.forget(),
+                Err(NodeError::Elsewhere { .. }) if is_elected => node.link.forget(),
                 _ => {}
             }
             let found = inspection?;
