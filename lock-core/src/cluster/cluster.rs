@@ -243,11 +243,11 @@ impl Cluster {
     pub(crate) async fn wait_until_reachable(&self, node: usize) {
         let member = &self.members[node];
         loop {
-            let way = member.way();
-            let changed = |state: &MemberState| state.accepts_requests() || member.way() != way;
+            let now_at = member.now_at();
+            let changed = |state: &MemberState| state.accepts_requests() || member.now_at() != now_at;
             tokio::select! {
                 biased;
-                () = self.members[way].state.wait_for(MemberState::accepts_requests) => return,
+                () = self.members[now_at].state.wait_for(MemberState::accepts_requests) => return,
                 () = member.state.wait_for(changed) => {}
             }
         }

@@ -25,10 +25,10 @@ pub(crate) struct Member {
     pub(super) test_vote: Mutex<TestVote>,
     /// Notified when a reply gave reason to inspect the node again.
     pub(super) recheck: Notify,
-    /// Another node, if its address leads to the server that this one led to: see [`Membership::way_to`]. The node itself if none does.
+    /// Another node, if its address leads to the server that this one led to: see [`Membership::now_at`]. The node itself if none does.
     ///
-    /// [`Membership::way_to`]: crate::quorum::Membership::way_to
-    way: AtomicUsize,
+    /// [`Membership::now_at`]: crate::quorum::Membership::now_at
+    now_at: AtomicUsize,
     wakes: AtomicBool,
     silent: AtomicBool,
     /// For how many turns a wake-up has to arrive until it is believed that they do.
@@ -56,7 +56,7 @@ impl Member {
             last_inspection: Mutex::default(),
             test_vote: Mutex::default(),
             recheck: Notify::new(),
-            way: AtomicUsize::new(index),
+            now_at: AtomicUsize::new(index),
             wakes: AtomicBool::default(),
             silent: AtomicBool::default(),
             unheard: AtomicU8::default(),
@@ -85,13 +85,13 @@ impl Member {
     }
 
     /// The node whose address leads to the server that this one led to.
-    pub(super) fn way(&self) -> usize {
-        self.way.load(Ordering::Acquire)
+    pub(super) fn now_at(&self) -> usize {
+        self.now_at.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_way(&self, way: usize) {
+    pub(super) fn set_now_at(&self, node: usize) {
         // Releases wait for this: what is on the server can now be deleted over the other address.
-        if self.way.swap(way, Ordering::AcqRel) != way {
+        if self.now_at.swap(node, Ordering::AcqRel) != node {
             self.state.touch();
         }
     }

@@ -33,8 +33,8 @@ impl Cluster {
         reply_to: ReplySender,
     ) -> Option<(usize, Request, ReplySender)> {
         // What may be on a server is released there, although the address that it was asked over is not used any more.
-        let way = self.members[node].way();
-        let to = if way == node || self.votes(node) { node } else { way };
+        let now_at = self.members[node].now_at();
+        let to = if now_at == node || self.votes(node) { node } else { now_at };
         match self.epoch_for(to, roll) {
             Ok(epoch) => {
                 let member = &self.members[to];
@@ -73,7 +73,7 @@ impl Cluster {
         let has_seat =
             |member: &Member| matches!(*member.state.borrow(), MemberState::Admitted { seat: own, .. } if own == seat);
         let mut others = self.members.iter().enumerate().filter(|(other, _)| *other != node);
-        let other = others.find(|(_, other)| other.way() == node || has_seat(other));
+        let other = others.find(|(_, other)| other.now_at() == node || has_seat(other));
         // It may lead elsewhere by now.
         let other = other.map_or("another address of the list", |(_, other)| other.node.name());
         Refusal::Duplicate { other: other.to_owned() }.into()

@@ -40,9 +40,9 @@ impl Cluster {
                 },
             })
             .collect();
-        let ways: Vec<usize> = (0..self.size()).map(|node| membership.way_to(node)).collect();
+        let now_at: Vec<usize> = (0..self.size()).map(|node| membership.now_at(node)).collect();
         drop(membership);
-        self.members.iter().zip(ways).for_each(|(member, way)| member.set_way(way));
+        self.members.iter().zip(now_at).for_each(|(member, node)| member.set_now_at(node));
         // Those that do not vote first: of two nodes that turn out to be one server, there must be no moment at which both vote.
         let (voting, others): (Vec<_>, Vec<_>) =
             states.into_iter().enumerate().partition(|(_, state)| matches!(state, MemberState::Admitted { .. }));

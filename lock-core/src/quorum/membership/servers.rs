@@ -30,13 +30,13 @@ impl Membership {
 
     /// The node whose address leads to what this one led to: the server that it is refused as another address of, or, while it does
     /// not answer, one that has the memory which it was last seen to have. The node itself, if there is none.
-    pub fn way_to(&self, node: usize) -> usize {
+    pub fn now_at(&self, node: usize) -> usize {
         let known = &self.nodes[node];
-        let way = match &known.seen {
+        let now_at = match &known.seen {
             Some(_) => self.same_server(node),
             None => known.member.and_then(|member| self.node_of(member)),
         };
-        way.unwrap_or(node)
+        now_at.unwrap_or(node)
     }
 
     /// An earlier node of the list that is the same server.
