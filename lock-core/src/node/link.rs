@@ -187,17 +187,17 @@ impl<S: Session> PresentLink<S> {
     }
 
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.send(Box::new(Submitted { request, reply_to }).into());
+        self.dispatch(Box::new(Submitted { request, reply_to }).into());
     }
 
     pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
         if let Some(submission) = Submission::of_all(requests) {
-            self.send(submission);
+            self.dispatch(submission);
         }
     }
 
-    /// Sends over the link even if it is lost, which refuses then. Other requests would wait for the mutex, so it is not held meanwhile.
-    fn send(&self, submission: Submission) {
+    /// Submits to the link even if it is lost, which refuses then. Other requests would wait for the mutex, so it is not held meanwhile.
+    fn dispatch(&self, submission: Submission) {
         let link = self.link.lock().clone();
         match link {
             Some(link) => link.submit(submission),

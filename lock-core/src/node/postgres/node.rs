@@ -22,7 +22,8 @@ use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
 use crate::node::tls::{Tls, default_config};
 use crate::node::{
-    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
+    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, ReplySender,
+    Request, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -285,7 +286,15 @@ impl LockNode for PostgresNode {
         self.0.link.close();
     }
 
-    forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected);
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.0.link.submit(request, reply_to);
+    }
+
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        self.0.link.submit_all(requests);
+    }
+
+    forward_to_node!(self => self.0.link; write_record read_fences look evict disconnected);
 
     /// A fifth of the `ttl`, but at least 50 ms and at most 2 s: a disk may take its time.
     fn node_timeout(&self, ttl: Duration) -> Duration {

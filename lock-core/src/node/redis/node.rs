@@ -20,7 +20,7 @@ use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
 use crate::node::{
     Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal,
-    Wakeups, in_memory_timeout,
+    ReplySender, Request, Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
 
@@ -267,7 +267,15 @@ impl LockNode for RedisNode {
         Box::pin(async move { link?.session().wakeups(&keyspace, waiter).await })
     }
 
-    forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.shared.link.submit(request, reply_to);
+    }
+
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        self.shared.link.submit_all(requests);
+    }
+
+    forward_to_node!(self => self.shared.link; write_record read_fences look evict disconnected);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
         in_memory_timeout(ttl) + self.settings.replication.map(|replication| replication.timeout()).unwrap_or_default()

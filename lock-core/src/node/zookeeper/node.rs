@@ -9,7 +9,9 @@ use super::wakeups::listen;
 use crate::forward_to_node;
 use crate::limits::OutOfRange;
 use crate::node::link::PresentLink;
-use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
+use crate::node::{
+    Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, ReplySender, Request, Wakeups,
+};
 use crate::random::WaiterId;
 
 /// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
@@ -153,7 +155,15 @@ impl LockNode for ZooKeeperNode {
         _ = self.shared.max_ttl.set(max_ttl);
     }
 
-    forward_to_node!(self => self.shared.link; write_record read_fences submit submit_all look evict disconnected);
+    fn submit(&self, request: Request, reply_to: ReplySender) {
+        self.shared.link.submit(request, reply_to);
+    }
+
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        self.shared.link.submit_all(requests);
+    }
+
+    forward_to_node!(self => self.shared.link; write_record read_fences look evict disconnected);
 }
 
 /// Nobody uses the node any more: its session is closed when all its locks are over.
