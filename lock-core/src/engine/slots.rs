@@ -2,6 +2,10 @@ use crate::node::SlotOffer;
 use crate::quorum::majority;
 
 /// Which slots nodes let a caller take. A hint: an attempt decides.
+///
+/// A slot is chosen by one of three rules, by what is known. Before an attempt nothing is, and `LastSlots` (`waiting/last_slots.rs`) takes
+/// the one that this process released last. A caller in the nodes' queue takes the [best](Self::best): the nodes propose different slots to
+/// different waiters. One that does not wait is proposed none, and takes [any](Self::any_free).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SlotOffers(Vec<(usize, SlotOffer)>);
 
@@ -26,8 +30,16 @@ impl SlotOffers {
         self.0.iter().copied()
     }
 
+    /// One of the slots that a majority of all nodes has free, by a random number: all callers that do not wait see the same ones free, and
+    /// would meet at the first.
+    pub(crate) fn any_free(&self, nodes: usize, random: impl FnOnce() -> u64) -> Option<u32> {
+        let slots: Vec<u32> = self.free_slots(nodes).collect();
+        let index = random().checked_rem(slots.len() as u64)?;
+        slots.get(usize::try_from(index).unwrap_or_default()).copied()
+    }
+
     /// The slots that a majority of all nodes has free.
-    pub(crate) fn free_slots(&self, nodes: usize) -> impl Iterator<Item = u32> {
+    fn free_slots(&self, nodes: usize) -> impl Iterator<Item = u32> {
         self.slots().filter(move |slot| self.count(|offer| offer.free.contains(*slot)) >= majority(nodes))
     }
 
@@ -79,7 +91,13 @@ mod tests {
     fn without_one_it_is_a_slot_that_a_majority_has_free() {
         assert_eq!(offers(&[(1, &[1, 2]), (2, &[2])]).best(3), choice(2, true, false));
         assert_eq!(offers(&[(1, &[0, 1]), (0, &[0, 1])]).best(3), choice(0, true, false), "the first");
-        assert!(offers(&[(1, &[1, 2]), (2, &[2]), (1, &[1])]).free_slots(3).eq([1, 2]));
+    }
+
+    #[test]
+    fn a_caller_that_does_not_wait_takes_any_slot_that_a_majority_has_free() {
+        let offers = offers(&[(1, &[1, 2, 3]), (2, &[2]), (1, &[1])]);
+        assert_eq!([0, 1, 2].map(|number| offers.any_free(3, || number)), [Some(1), Some(2), Some(1)]);
+        assert_eq!(SlotOffers::default().any_free(3, || 0), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::caller::Caller;
@@ -19,10 +18,6 @@ use crate::options::LockOptions;
 use crate::quorum::Failure;
 use crate::resource::Resource;
 use crate::waiting::{LocalHold, NotEntered};
-
-/// How long it takes at least to answer that there is no quorum, with jitter. Nothing may have been sent for it, and callers that
-/// try again at once would leave no processor time for reconnecting to the nodes.
-const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
 
 impl Inner {
     /// A caller that wants the lock on a resource, in whose shard it is.
@@ -76,7 +71,7 @@ impl Inner {
             let slot = turns.hold_slot(grant.keys());
             Taken::Grant(grant, slot)
         } else {
-            self.wait_for(&keys, &caller).await?
+            self.enter_queue_and_try(&keys, &caller).await?
         };
         let guard = self.begin_lease(taken, parsed, options.clone(), acquiring);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
@@ -155,7 +150,7 @@ impl Inner {
     async fn try_once(&self, keys: LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
         // In an outage that lasts nobody waits.
         if let Some(last) = caller.shard.turns.callers_before(&keys).filter(|_| !caller.shard.engine.outage_lasts()) {
-            return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
+            return Err(caller.not_entered(NotEntered::TimedOut(last)));
         }
         let mut attempted = self.attempt_once(&keys, caller).await;
         // The refusal of one slot says which others are free. Without another attempt, a caller would be refused while they are.
@@ -171,52 +166,10 @@ impl Inner {
         Err(Box::pin(self.answer(caller, failed)).await)
     }
 
-    /// The error for the only attempt of a caller that does not wait.
-    pub(super) async fn answer(&self, caller: &Caller<'_>, failed: FailedAttempt) -> LockError {
-        if let Err(closed) = self.check_open(caller) {
-            return closed;
-        }
-        // Only then: that a lock is held is known from replies, so a caller that asks again at once has waited for a round trip.
-        if failed.failure == Failure::NoQuorum {
-            sleep_until(caller.started + caller.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
-        }
-        caller.failed(failed)
-    }
-
     async fn attempt_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, FailedAttempt> {
         let engine = &caller.shard.engine;
         let place = engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
         Box::pin(engine.attempt(&place, caller.wants(keys, 1), None)).await
-    }
-
-    pub(super) fn check_open(&self, caller: &Caller<'_>) -> Result<(), LockError> {
-        if self.background.closing.is_cancelled() {
-            return Err(LockError::ShuttingDown {
-                resource: caller.resource.to_owned(),
-                waited: caller.started.elapsed(),
-            });
-        }
-        Ok(())
-    }
-
-    pub(super) fn not_entered(&self, caller: &Caller<'_>, reason: NotEntered) -> LockError {
-        let (resource, waited) = (caller.resource.to_owned(), caller.started.elapsed());
-        match reason {
-            NotEntered::QueueFull(waiters) => {
-                LockError::QueueFull { resource, waiters, typical_hold: caller.typical_hold() }
-            }
-            // The caller before this one found no quorum, so nobody knows whether the lock is held.
-            NotEntered::TimedOut(last) if last.had_no_quorum => {
-                LockError::NoQuorum { resource, waited, votes: last.votes.to_vec() }
-            }
-            NotEntered::TimedOut(last) => {
-                let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
-                let (typical_hold, votes) = (caller.typical_hold(), caller.shard.votes_of(&last, free_in));
-                LockError::Contended { resource, waited, free_in, typical_hold, votes }
-            }
-            NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
-            NotEntered::Closed => LockError::ShuttingDown { resource, waited },
-        }
     }
 }
 

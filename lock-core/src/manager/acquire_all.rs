@@ -141,7 +141,7 @@ impl Inner {
         for SetLock { caller, keys, .. } in locks {
             let Shard { engine, turns } = caller.shard;
             if let Some(last) = turns.callers_before(keys).filter(|_| !engine.outage_lasts()) {
-                return Err(self.not_entered(caller, NotEntered::TimedOut(last)));
+                return Err(caller.not_entered(NotEntered::TimedOut(last)));
             }
         }
         // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
@@ -178,8 +178,8 @@ impl Inner {
             let Some(lock) = locks.get(held.len()) else { break };
             let waiting = async {
                 match turn {
-                    Some(turn) => self.wait_with(turn, &lock.caller).await,
-                    None => self.wait_for(&lock.keys, &lock.caller).await,
+                    Some(turn) => self.try_with_turn(turn, &lock.caller).await,
+                    None => self.enter_queue_and_try(&lock.keys, &lock.caller).await,
                 }
             };
             let waiting = waiting.instrument(lock.caller.acquiring.span().clone());

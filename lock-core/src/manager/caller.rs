@@ -1,17 +1,15 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::shards::Shard;
-use crate::engine::{FailedAttempt, Wanted};
+use crate::engine::Wanted;
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
-use crate::quorum::Failure;
 
 /// A caller that asks for a lock, alone or as one of a set.
 #[derive(Clone, Copy)]
@@ -56,32 +54,6 @@ impl<'a> Caller<'a> {
         match (outer.kind(), self.options.kind) {
             (Kind::Read, Kind::Write) => Err(LockError::Upgrade { resource: self.resource.to_owned() }),
             _ => Ok(()),
-        }
-    }
-
-    /// The error for a lock of which too little validity is left.
-    pub(super) fn expired(&self) -> LockError {
-        LockError::Expired { resource: self.resource.to_owned(), waited: self.started.elapsed(), votes: Vec::new() }
-    }
-
-    /// How long locks on the resource were held lately by this manager.
-    pub(super) fn typical_hold(&self) -> Option<Duration> {
-        self.leases.typical_hold(self.resource)
-    }
-
-    /// The error for a failed attempt.
-    pub(super) fn failed(&self, failed: FailedAttempt) -> LockError {
-        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
-        let is_not_a_lock = failed.is_not_a_lock();
-        let FailedAttempt { failure, votes, .. } = failed;
-        match failure {
-            // Not contended: nobody will ever release such a key, and the remedy is another one.
-            Failure::Contended { .. } if is_not_a_lock => LockError::NotALock { resource, waited, votes },
-            Failure::Contended { free_in } => {
-                LockError::Contended { resource, waited, free_in, typical_hold: self.typical_hold(), votes }
-            }
-            Failure::NoQuorum => LockError::NoQuorum { resource, waited, votes },
-            Failure::Expired => LockError::Expired { resource, waited, votes },
         }
     }
 }

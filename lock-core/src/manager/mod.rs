@@ -5,6 +5,7 @@ mod acquire_all;
 mod adopt;
 mod builder;
 mod caller;
+mod caller_error;
 mod check;
 mod connect;
 mod error;

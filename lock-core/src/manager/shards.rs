@@ -33,11 +33,9 @@ impl Shard {
         }
     }
 
-    /// One of the slots that a majority of the nodes has free, at random: other callers see the same.
+    /// A slot for the only other attempt of a caller that a slot was refused to.
     pub(super) fn any_free(&self, offers: &SlotOffers) -> Option<u32> {
-        let slots: Vec<u32> = offers.free_slots(self.engine.cluster.size()).collect();
-        let index = self.engine.random.number().checked_rem(slots.len() as u64)?;
-        slots.get(usize::try_from(index).unwrap_or_default()).copied()
+        offers.any_free(self.engine.cluster.size(), || self.engine.random.number())
     }
 
     /// The votes of the last attempt in a local queue. If it took the lock for another caller of this process, the nodes that

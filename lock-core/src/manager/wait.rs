@@ -20,11 +20,11 @@ const MAX_PAUSE: Duration = Duration::from_millis(250);
 
 impl Inner {
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
-    pub(super) async fn wait_for(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
+    pub(super) async fn enter_queue_and_try(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(caller.options);
         let turn = loop {
             let entered = caller.shard.turns.enter(keys, caller.options, caller.until()).await;
-            match entered.map_err(|reason| self.not_entered(caller, reason))? {
+            match entered.map_err(|reason| caller.not_entered(reason))? {
                 Entered::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
                 Entered::Lock(grant, local_hold) if terms.accept(&grant) => {
@@ -38,28 +38,30 @@ impl Inner {
                 Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
             }
         };
+        // Asked again, because others may have begun to read meanwhile. Nobody waits before the caller that has the turn, and in an outage it
+        // is the only one of its queue that asks the nodes.
         if caller.options.kind.is_read()
             && let Some(share) = Box::pin(ReadShare::join(&self.leases, &caller.shard.engine, keys, terms)).await
         {
             return Ok(Taken::Share(share));
         }
-        self.wait_with(turn, caller).await
+        self.try_with_turn(turn, caller).await
     }
 
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
-    pub(super) async fn wait_with(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
+    pub(super) async fn try_with_turn(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
         let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
         let engine = &caller.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
-        let (mut kind, mut pause, mut is_last) = (AttemptKind::New, BACKOFF.0, false);
+        let (mut kind, mut pause, mut had_extra) = (AttemptKind::New, BACKOFF.0, false);
         // What is rare is boxed: the future of an acquisition is as large as its largest branch, and is moved a dozen times before it is
         // first polled.
         loop {
             self.check_open(caller)?;
             let (place, attempt) = attempt_in_turn(kind, &mut turn, caller).await;
             let failed = match attempt {
-                Ok(grant) => return Ok(taken(grant, turn, caller)),
+                Ok(grant) => return Ok(keep_or_pass_turn(grant, turn, caller)),
                 Err(failed) => failed,
             };
             let free_in = match failed.failure {
@@ -87,10 +89,12 @@ impl Inner {
             };
             // Not kept while the caller waits at the nodes: it would be one attempt less for the whole manager.
             drop(place);
-            // The last attempt of the caller found a slot free: it has one more, for that.
-            let was_last = !is_last && Instant::now() >= until;
-            if was_last && let Some(slot) = caller.shard.any_free(&failed.offers) {
-                is_last = true;
+            // The caller's time is over, but the last attempt found a slot free: it has one extra attempt, for that.
+            if !had_extra
+                && Instant::now() >= until
+                && let Some(slot) = caller.shard.any_free(&failed.offers)
+            {
+                had_extra = true;
                 turn.try_slot(slot);
                 continue;
             }
@@ -146,7 +150,7 @@ async fn attempt_in_turn<'a>(
 
 /// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
 /// another slot.
-fn taken(mut grant: Grant, turn: Turn, caller: &Caller<'_>) -> Taken {
+fn keep_or_pass_turn(mut grant: Grant, turn: Turn, caller: &Caller<'_>) -> Taken {
     let local_hold = match caller.options.kind {
         Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
         Kind::Permit { .. } => {
