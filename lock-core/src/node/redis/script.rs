@@ -9,12 +9,9 @@ use crate::node::{Keyspace, RESERVATION_TTL};
 use crate::random::OwnerId;
 
 /// Executes a batch of requests.
-pub(super) static LEDGER: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/ledger.lua")));
+pub(super) static LEDGER: LazyLock<Script> = LazyLock::new(|| Script::ledger("#KEYS - 1"));
 /// The same for a server that insists on the declaration of all keys: then their number does not say how many requests there are.
-pub(super) static STRICT_LEDGER: LazyLock<Script> = LazyLock::new(|| {
-    let source = include_str!("scripts/ledger.lua").replace("#KEYS - 1", "tonumber(table.remove(ARGV))");
-    Script::new(&source)
-});
+pub(super) static STRICT_LEDGER: LazyLock<Script> = LazyLock::new(|| Script::ledger("tonumber(table.remove(ARGV))"));
 /// Reads what a node has of locks.
 pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/look.lua")));
 /// Evicts holders from a lock.
@@ -101,6 +98,11 @@ impl Script {
         let source = with_values(&code(file));
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Self { source, hash }
+    }
+
+    /// The ledger, with an expression for how many requests a batch has.
+    fn ledger(request_count: &str) -> Self {
+        Self::new(&include_str!("scripts/ledger.lua").replace("REQUEST_COUNT", request_count))
     }
 
     pub(super) fn source(&self) -> &str {

@@ -57,9 +57,9 @@ end
 
 local call, try, KEYS, ARGV = redis.call, redis.pcall, KEYS, ARGV
 local WAITER, RELEASES, ACQUIRES = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
--- On a server that insists on the declaration of every key, those that are beside the locks follow the record, and this is the last of
--- ARGV (see declared.rs).
-local REQUESTS = #KEYS - 1
+-- REQUEST_COUNT stands for `#KEYS - 1`. On a server that insists on the declaration of every key, those that are beside the locks follow
+-- the record, and it stands for the last of ARGV (see script.rs and declared.rs).
+local REQUESTS = REQUEST_COUNT
 local RECORD = KEYS[REQUESTS + 1]
 
 -- Most batches are one release, or one acquire.
@@ -68,9 +68,11 @@ local MARKS, is_lone = ARGV[5 + ACQUIRES], REQUESTS == 1 and RELEASES + ACQUIRES
 -- whether there are any: with a mark for each request, a batch takes 5 % longer.
 local record = call('HMGET', RECORD, 'epoch', is_lone and MARKS or 'marked', unpack(ARGV, 5, 4 + ACQUIRES))
 if record[1] ~= ARGV[1] then return 'U' end
+-- The mark of a lone request's lock; for a batch, the latest of all marks.
+local lone_mark, latest_mark = is_lone and record[2], not is_lone and record[2]
 
 local holders, prefix, woken
-if is_lone and record[2] then
+if lone_mark then
   -- Somebody may wait: what is stored beside the lock is read behind the holder.
   local prefix_length = #RECORD - #'{node}'
   prefix = string.sub(KEYS[1], 1, prefix_length) .. '{' .. string.sub(KEYS[1], prefix_length + 1) .. '}:'
@@ -81,7 +83,7 @@ end
 if not prefix or not is_lone then holders = call('MGET', unpack(KEYS, 1, REQUESTS)) end
 if is_lone then
   local reply
-  reply, woken = lone(WAITER, record, holders, prefix)
+  reply, woken = lone(WAITER, lone_mark, record[3], holders, prefix)
   if reply then return reply end
 end
 
@@ -101,7 +103,8 @@ for i = 1, RELEASES do
     owner, position = string.match(owner, '(%S+) ?(%w*)')
     if position ~= '' then
       positions = positions or {}
-      positions[i], slow_path = position, slow_path or position ~= 'none'
+      positions[i] = position
+      if position ~= 'none' then slow_path = true end
     end
   end
   if owner == holder then
@@ -124,22 +127,24 @@ for i = RELEASES + 1, RELEASES + ACQUIRES do
   if holders[i] and count > 0 then
     holders, count = call('MGET', unpack(KEYS, 1, REQUESTS)), 0
   end
-  slow_path = slow_path or holders[i]
+  if holders[i] then slow_path = true end
 end
 
 -- Locks with a mark.
 local names, found, i = {}, {}, 0
-if slow_path or record[2] then
+if slow_path or lone_mark or latest_mark then
   for name in string.gmatch(MARKS, '%S+') do
     i = i + 1
     names[i] = name
   end
-  if REQUESTS == 1 then
-    found[1] = record[2]
-  elseif record[2] and i > 0 then
+  if lone_mark then
+    found[1] = lone_mark
+  elseif latest_mark and i > 0 then
     found = call('HMGET', RECORD, unpack(names))
   end
-  for n = 1, i do slow_path = slow_path or found[n] end
+  for n = 1, i do
+    if found[n] then slow_path = true end
+  end
 end
 
 local beside
