@@ -70,7 +70,13 @@
 //! them. This node has none of them: [`wakeups`](super::LockNode::wakeups) stays as it is, and waiters poll. To this node, a reader is one
 //! more writer: readers then exclude each other, and nothing breaks. Without [`evict`](super::LockNode::evict), nobody could force a release.
 //!
-//! [`Conformance`](super::conformance::Conformance) compares it with the rules, apart from what it does without.
+//! [`Conformance`](super::conformance::Conformance) compares it with the rules, apart from what it does without. It needs the feature
+//! `conformance` of `lock-core`, which `lock-axum` does not have:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! lock-core = { version = "0.1", features = ["conformance"] }
+//! ```
 //!
 //! ```
 //! use std::collections::HashMap;
