@@ -322,7 +322,7 @@ mod tests {
 
     // mutant: readers
     #[test]
-    fn a_reader_beside_a_writer_who_has_not_downgraded_yet_is_found() {
+    fn a_reader_beside_a_writer_that_has_not_downgraded_yet_is_found() {
         let overlap = |writer, granted| validity_does_not_overlap(&[writer, reader(1, granted, 80, None)]).len();
         let writer = || downgraded(30, grant(1, 10, 90, None));
         assert_eq!([29, 30, 31].map(|granted| overlap(writer(), granted)), [1, 0, 0]);

@@ -109,7 +109,7 @@ mod tests {
 
     // mutant: forced-release
     #[test]
-    fn who_gets_an_evicted_lock_from_another_one_of_its_process_beside_the_successor_is_found() {
+    fn a_caller_that_gets_an_evicted_lock_within_its_process_beside_the_successor_is_found() {
         let joined = |granted| Grant {
             inherited: Some(Moment(9)),
             ..Grant::to_read(("r", 1), "holder", [granted - 1, granted, 50].map(Moment))

@@ -150,7 +150,7 @@ async fn locks_of_every_kind_exclude_each_other_before_all_nodes_are_connected_t
 
 // promise: overload
 #[tokio::test(start_paused = true)]
-async fn locks_of_every_kind_are_had_and_kept_in_a_burst_of_callers_and_leave_no_position() {
+async fn every_kind_of_lock_is_acquired_and_renewed_in_a_burst_and_leaves_no_position() {
     for kind in Kind::ALL {
         let cluster = MemoryCluster::new(5);
         let [theirs, _] = two_managers(&cluster).await;

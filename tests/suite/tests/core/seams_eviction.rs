@@ -115,7 +115,7 @@ async fn an_operator_that_has_just_started_evicts_by_the_majority_that_answers()
 
 // promise: forced-release, turns
 #[tokio::test(start_paused = true)]
-async fn a_forced_release_waits_behind_no_burst_and_serves_those_who_waited() {
+async fn a_forced_release_does_not_wait_behind_a_burst_and_serves_the_waiters() {
     let cluster = MemoryCluster::new(5);
     let [ours, theirs] = managers(&cluster).await;
     let operator = cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT).max_waiters(4).connect().await.unwrap();

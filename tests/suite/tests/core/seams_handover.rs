@@ -98,7 +98,7 @@ async fn a_lock_of_a_set_that_was_handed_over_is_lost_with_the_set_and_free_afte
 
 // promise: permits
 #[tokio::test(start_paused = true)]
-async fn a_slot_is_handed_over_to_no_caller_who_would_have_less_than_was_asked_for() {
+async fn a_slot_is_not_handed_over_to_a_caller_that_asked_for_more() {
     let (_cluster, node, [ours, _]) = managers().await;
     for other in [ours.permits("export", 1).renew(false), ours.permits("export", 1).ttl(TTL / 2)] {
         let first = ours.permits("export", 1).acquire().await.unwrap();

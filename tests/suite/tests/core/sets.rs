@@ -437,7 +437,7 @@ async fn a_set_makes_one_attempt_and_one_for_each_contended_lock_beside_its_wait
 
 // promise: several-locks
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_sets_and_those_who_wait_for_one() {
+async fn a_shutdown_ends_sets_and_their_waiters() {
     let (cluster, locks) = cluster().await;
     let set = locks.lock_all(["b", "c"]).acquire().await.unwrap();
     let waiting = tokio::spawn(locks.lock_all(["a", "b"]).wait(LONG).acquire());

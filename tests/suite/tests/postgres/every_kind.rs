@@ -7,7 +7,7 @@ use lock_support::{
 
 // promise: postgresql
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_database() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_in_a_database() {
     let server = PostgresServer::start().await;
     try_every_kind(|| LockManager::builder().postgres([server.url()]), &Kind::ALL).await;
 }

@@ -26,14 +26,14 @@ fn names(count: usize) -> Vec<String> {
 
 // promise: exclusion, turns
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_in_a_cluster() {
     let cluster = SlotCluster::start(3, 0).await;
     try_every_kind(|| LockManager::builder().redis_cluster([cluster.url()]).shards(16), &Kind::ALL).await;
 }
 
 // promise: exclusion, turns
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_three_clusters() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_in_three_clusters() {
     let clusters = futures_util::future::join_all((0..3).map(|_| SlotCluster::start(1, 0))).await;
     let urls: Vec<_> = clusters.iter().map(SlotCluster::url).collect();
     try_every_kind(|| LockManager::builder().redis_cluster(&urls).shards(2), &Kind::ALL).await;

@@ -175,7 +175,7 @@ async fn a_primary_that_is_killed_under_load_or_stopped_and_resumed_leads_to_no_
 
 // promise: turns
 #[tokio::test]
-async fn those_who_wait_while_a_slot_moves_get_the_lock_in_the_end() {
+async fn callers_that_wait_while_a_slot_moves_get_the_lock_in_the_end() {
     let cluster = SlotCluster::start(3, 0).await;
     let builder = || LockManager::builder().redis_cluster([cluster.url()]).ttl(TTL).max_ttl(TTL).node_timeout(TTL / 4);
     let [ours, theirs] = [builder().connect().await.unwrap(), builder().connect().await.unwrap()];

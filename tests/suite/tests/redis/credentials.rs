@@ -129,7 +129,7 @@ async fn callers_that_never_wait_notice_nothing_when_one_server_after_another_en
 
 // promise: exclusion
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_while_connections_end() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_while_connections_end() {
     let _alone = alone().await;
     let (cluster, password) = (RedisCluster::start(3).await, Password::default());
     password.change("secret".into());

@@ -8,14 +8,14 @@ use lock_support::{
 
 // promise: exclusion, turns
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_on_servers() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_on_servers() {
     let cluster = RedisCluster::start(3).await;
     try_every_kind(|| cluster.builder(), &Kind::ALL).await;
 }
 
 // promise: replicas
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_behind_a_sentinel() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_behind_a_sentinel() {
     let master = RedisServer::start().await;
     let sentinel = Sentinel::start("mymaster", &master, 0).await;
     try_every_kind(|| LockManager::builder().sentinel([sentinel.address()], "mymaster"), &Kind::ALL).await;

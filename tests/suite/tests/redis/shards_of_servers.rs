@@ -8,7 +8,7 @@ use lock_support::{Kind, RedisCluster, all_nodes_vote, eventually_async, try_eve
 
 // promise: exclusion, turns
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_shards() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_in_shards() {
     let cluster = RedisCluster::start(3).await;
     try_every_kind(|| cluster.builder().shards(16), &Kind::ALL).await;
 }

@@ -80,7 +80,7 @@ async fn turns(managers: &[LockManager], hold: Duration, period: Duration) -> Ve
 
 // promise: turns
 #[tokio::test]
-async fn users_who_may_not_publish_take_no_turn_of_others_and_say_so() {
+async fn users_without_publish_take_no_turns_from_others_and_log_a_warning() {
     let _alone = alone().await;
     let events = Events::record();
     let cluster = RedisCluster::start(3).await;
@@ -102,7 +102,7 @@ async fn users_who_may_not_publish_take_no_turn_of_others_and_say_so() {
 
 // promise: turns
 #[tokio::test]
-async fn a_lock_that_a_user_released_who_may_not_publish_is_taken_within_a_second() {
+async fn a_lock_released_by_a_user_without_publish_is_taken_within_a_second() {
     let _alone = alone().await;
     let cluster = RedisCluster::start(3).await;
     let mute = manager_without(&cluster, "resetchannels").await;

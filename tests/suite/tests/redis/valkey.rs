@@ -16,8 +16,8 @@ fn installed(test: &str) -> impl Iterator<Item = PathBuf> {
 
 // promise: exclusion, turns
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_on_valkey() {
-    let releases = installed("locks_of_every_kind_are_had_kept_and_left_to_others_on_valkey");
+async fn every_kind_of_lock_is_acquired_renewed_and_released_on_valkey() {
+    let releases = installed("every_kind_of_lock_is_acquired_renewed_and_released_on_valkey");
     let tried = releases.map(|program| async move {
         let servers = join_all((0..3).map(|_| RedisServer::start_program(&program, &[]))).await;
         let builder = || LockManager::builder().redis(servers.iter().map(RedisServer::url));
@@ -28,8 +28,8 @@ async fn locks_of_every_kind_are_had_kept_and_left_to_others_on_valkey() {
 
 // promise: exclusion, turns
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster_of_valkey() {
-    let releases = installed("locks_of_every_kind_are_had_kept_and_left_to_others_in_a_cluster_of_valkey");
+async fn every_kind_of_lock_is_acquired_renewed_and_released_in_a_cluster_of_valkey() {
+    let releases = installed("every_kind_of_lock_is_acquired_renewed_and_released_in_a_cluster_of_valkey");
     let tried = releases.map(|program| async move {
         let cluster = SlotCluster::start_program(&program, 3, 0, &[]).await;
         try_every_kind(|| LockManager::builder().redis_cluster([cluster.url()]).shards(16), &Kind::ALL).await;

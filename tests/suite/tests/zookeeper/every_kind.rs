@@ -20,7 +20,7 @@ fn kinds() -> Vec<Kind> {
 
 // promise: zookeeper
 #[tokio::test]
-async fn locks_of_every_kind_are_had_kept_and_left_to_others_in_an_ensemble() {
+async fn every_kind_of_lock_is_acquired_renewed_and_released_in_an_ensemble() {
     let address = ZooKeeperServer::shared().await;
     try_every_kind(|| builder(&address).prefix("kinds:"), &kinds()).await;
 }

@@ -74,7 +74,7 @@ async fn a_lock_is_granted_to_nobody_for_a_moment_after_an_eviction_and_then_to_
 
 // promise: forced-release, fencing
 #[tokio::test]
-async fn an_eviction_that_found_nobody_does_not_overlook_who_takes_the_lock_meanwhile() {
+async fn an_eviction_of_a_free_lock_notices_a_holder_that_takes_it_meanwhile() {
     let side = Side::new(node(&ZooKeeperServer::shared().await)).await;
     for number in 0..400 {
         let (keys, owner) = (LockKeys::new(&side.keyspace, &format!("race-{number}")), OwnerId::from_bits(1));

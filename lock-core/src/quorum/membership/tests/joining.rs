@@ -204,7 +204,7 @@ fn a_master_that_forgot_is_told_what_it_waits_for() {
 }
 
 #[test]
-fn who_knew_none_of_those_that_forgot_is_told_how_to_form_the_set_again() {
+fn a_client_that_knew_none_of_the_forgetful_masters_is_told_how_to_form_the_set_again() {
     let (mut world, _) = formed();
     world.forget("1");
     world.forget("2");
