@@ -111,11 +111,11 @@
 //!
 //! What every service uses is at the root. [`delegation`] is for requests that work under the lock of another service, [`fence`] for claims
 //! in a database, [`inspection`] for who holds a lock, [`masters`] for the members of a set and what keeps one from voting, [`limits`] for
-//! the ranges of what can be asked for, and [`observer`] for being told what a manager does. [`node`] is for authors of nodes.
+//! the ranges of settings, and [`observer`] for hooks into what a manager does. [`node`] is for authors of nodes.
 //!
 //! # Features
 //!
-//! | Feature | What it brings | Crates more than by default |
+//! | Feature | What it brings | Additional crates |
 //! |---|---|---|
 //! | `redis`, on by default | Redis and Valkey servers as masters | without it: 37 less, of 90 |
 //! | `postgres` | PostgreSQL servers as masters: [the guide](guide::postgresql) | 33 |

@@ -22,8 +22,8 @@
 //! hung ones included, do not affect callers. Dropping a future at any point releases what it may have
 //! locked.
 //!
-//! No lock can promise that a holder which is paused for longer than its time to live stops in time. It is notified as soon as
-//! it resumes ([`Lease::lost`]); until then, only a data store that checks the token is safe.
+//! No lock can stop a holder that is paused for longer than its time to live. The holder is notified as soon as it resumes
+//! ([`Lease::lost`]); until then, only a data store that checks the token is protected.
 //!
 //! # Modules
 //!
@@ -33,7 +33,7 @@
 //! - [`inspection`]: who holds a lock, and taking it from its holder
 //! - [`masters`]: who the members of a set of masters are, and why one does not vote
 //! - [`limits`]: the ranges of what can be asked for
-//! - [`observer`]: being told what a manager does
+//! - [`observer`]: hooks for what a manager does
 //!
 //! # For authors of nodes
 //!
@@ -80,8 +80,8 @@
 //!
 //! # Spans
 //!
-//! Both have the level debug, and are children of the caller's span: of its request, usually. Of a lock that is acquired and released
-//! nothing is logged above that level.
+//! Both have the level debug, and are children of the caller's span: of its request, usually. Acquiring and releasing a lock
+//! logs nothing above that level.
 //!
 //! | name | from | fields |
 //! |---|---|---|

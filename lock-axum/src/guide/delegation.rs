@@ -1,7 +1,7 @@
-//! How another service works under a lock that this one holds, and with its token.
+//! How another service can work under a lock that this one holds, with the same token.
 //!
-//! A purchase holds the lock of its order, and asks the warehouse to reserve the goods. The warehouse must not do so for anybody else
-//! meanwhile, and cannot take the lock itself: it is held. It adopts the lock of the purchase instead.
+//! A purchase holds the lock of its order, and asks the warehouse to reserve the goods. Meanwhile the warehouse must not
+//! reserve them for anybody else. It cannot take the lock itself, because the lock is held, so it adopts the lock of the purchase.
 //!
 //! ```
 //! use std::time::Duration;
@@ -39,9 +39,8 @@
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(buy(&LockManager::in_memory())).unwrap();
 //! ```
 //!
-//! Both services are connected to the same masters, with the same prefix. The warehouse says who it is with
-//! [`audience("warehouse")`](crate::LockManagerBuilder::audience) of its builder; it adopts what is for it, and what is for nobody in
-//! particular.
+//! Both services are connected to the same masters, with the same prefix. The warehouse names itself with
+//! [`audience("warehouse")`](crate::LockManagerBuilder::audience) on its builder. It then adopts delegations for this audience, and those without one.
 //!
 //! | | |
 //! |---|---|
@@ -49,8 +48,8 @@
 //! | [`Delegated`](crate::delegation::Delegated) | an extractor: only with the header. The handler looks after the resource and the loss itself |
 //! | [`LockManager::adopt`](crate::LockManager::adopt) | for other protocols, and other headers |
 //!
-//! *When it is right.* The other service works for this one, while this one waits for its answer, and on the same thing. If it does not
-//! need the lock but only has to refuse late requests, send it the [token](super::fencing): that is cheaper, and needs no masters.
+//! *When to use it.* The other service works on the same resource, on behalf of this one, which waits for the answer. If the other service
+//! only has to refuse late requests, send it the [token](super::fencing) instead: that is cheaper, and needs no masters.
 //!
 //! *What it costs.* One look at all masters when a delegation is adopted, and another one at each third of what is left of the key's time
 //! to live. Nothing for requests without the header. A lock that was delegated is not handed over inside the process: the next local
@@ -73,14 +72,14 @@
 //!
 //! # What a delegation is worth
 //!
-//! It is a text that works as a ticket: everybody who has it can use it, as often as they like, until it expires or the masters have
-//! the lock no more. A release deletes the lock there only if every delegation of it was answered. Otherwise the lock stays there for up to a
+//! A delegation is a bearer credential: anyone who has it can use it, as often as they like, until it expires or the masters no longer have
+//! the lock. A release deletes the lock there only if every delegation of it was answered. Otherwise the lock stays there for up to a
 //! `ttl`, nobody else gets it, and the text remains valid for that long. It is signed with a secret of the holder and the masters, so nobody can make or change one. It is worth nothing on other masters,
 //! for another resource, or for the next holder's lock. Send it over TLS, for a short time, and to an audience. It is in no log of this
 //! library: [`value`](crate::delegation::Delegation::value) is marked as sensitive, so that HTTP clients hide it, too.
 //!
-//! Audiences are not secrets: they keep a service from using what was sent to another one by mistake. What a service that can reach
-//! the masters may do is decided there.
+//! Audiences are not secrets: they keep a service from accidentally using a delegation that was sent to another one. Access to the
+//! masters is controlled by the masters.
 //!
 //! # What it cannot promise
 //!

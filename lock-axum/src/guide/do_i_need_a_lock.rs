@@ -1,7 +1,7 @@
 //! Do I need a lock here? Is it in the right place?
 //!
-//! A [`Trial`](crate::testing::Trial) answers that in a test of your service: it runs two requests in every order of their steps that matters, and says in
-//! which of them a check of yours is false. It needs the feature `testing`:
+//! A [`Trial`](crate::testing::Trial) answers that in a test of your service: it runs two requests in every relevant order of their steps, and reports the
+//! orders in which your check fails. It needs the feature `testing`:
 //!
 //! ```toml
 //! [dev-dependencies]

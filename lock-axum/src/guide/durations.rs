@@ -30,7 +30,7 @@
 //! - A **shorter** `ttl` lets others in sooner after a crash. But a holder that cannot renew for that long loses its
 //!   lock: its runtime was blocked, its machine paused, or the network gone. And a paused holder is more likely to wake
 //!   up after its lock has ended, which is what [fencing](super::fencing) is for.
-//! - A **longer** one rides out longer pauses, and makes the others wait longer after a crash.
+//! - A **longer** `ttl` survives longer pauses, and makes others wait longer after a crash.
 //!
 //! 5 to 10 seconds suit most requests. From 2 seconds on, a lock is renewed in time even if the runtime that renews it
 //! is blocked, as long as the manager is used on another one. Below one second, masters also have less time to reply:
@@ -44,7 +44,7 @@
 //!
 //! # `wait`: shorter than the client's patience
 //!
-//! A request that waits longer than its client or a proxy waits in vain. Take their timeout, less the time for the work
+//! A request that waits longer than its client or proxy does is wasted. Use their timeout, minus the time for the work
 //! itself. As a rule of thumb, `wait` is how long one hold takes, times the callers that
 //! may be in line.
 //!
@@ -57,7 +57,7 @@
 //!
 //! # `max_hold`: the emergency brake
 //!
-//! Renewal has no end of its own. Without a brake, a handler that hangs would keep its lock forever. At `max_hold` the
+//! Renewals have no limit of their own. Without a brake, a handler that hangs would keep its lock forever. At `max_hold` the
 //! lease is lost, and the work is cancelled like after any other loss:
 //!
 //! ```

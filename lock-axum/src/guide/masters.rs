@@ -3,7 +3,7 @@
 //! # How many, and which
 //!
 //! Run three or five servers, usually Redis 6.2 or newer, or Valkey, on machines that do not fail together. An even number is
-//! refused. One works, too, for development or where a restart may stop all locks for a while: it survives no failure.
+//! refused. A single one works for development, or where a restart may stop all locks for a while: it tolerates no failure.
 //!
 //! They must be *independent*: no replica of each other, no servers of one cluster (a cluster as a whole is one of them), no proxy that
 //! spreads commands over servers. A majority has to be up: two of three, three of five. A client waits only for the fastest
@@ -47,8 +47,8 @@
 //! # }
 //! ```
 //!
-//! `connect` has each master grant and renew a lock that nobody else can ask for, and names what is wrong with those that refuse,
-//! with the remedy. A [set name](crate::LockManagerBuilder::set_name) protects against a list of other masters.
+//! `connect` has each master grant and renew a lock that nobody else can ask for, and for each that refuses, names the reason
+//! and the remedy. A [set name](crate::LockManagerBuilder::set_name) protects against a list of other masters.
 //! `rediss://` is TLS, with the feature `tls`. A Redis master has at most 50 ms to reply by default: raise
 //! [`node_timeout`](crate::LockManagerBuilder::node_timeout) if round trips come near that.
 //!

@@ -1,4 +1,4 @@
-//! A guide: one page for each question that comes up when a service gets its first locks.
+//! A guide: one page for each question that comes up when you add locks to a service.
 //!
 //! | Question | Page |
 //! |---|---|

@@ -79,8 +79,8 @@
 //!
 //! # What it costs
 //!
-//! One round trip, as for a lock, if the slot is free that this process used last: that is where it begins. If that one is held,
-//! the masters reply which slots are free, and a second attempt takes one of them. If none is free, callers wait in one
+//! One round trip, as for a lock, if the slot that this process used last is free: it tries that one first. If the slot is held, the
+//! masters reply which slots are free, and a second attempt takes one of them. If none is free, callers wait in one
 //! queue for all slots, and a slot that is released goes to one of the first, without polling.
 //!
 //! # What it cannot do
@@ -91,13 +91,13 @@
 //!   permit, asking for the same resource again gives the same lease.
 //! - **Permits in a set of locks** (`lock_all`). A set has a fixed order in which its names are taken, which is why it cannot
 //!   deadlock. It is not known in advance which slot will be free. A permit and a lock can be nested, in the order of their names.
-//! - **Different numbers at once.** While instances ask for different numbers, as in a rolling deploy that changes it, at most the
-//!   largest hold. To be sure of a smaller number, wait until the old instances are gone. An instance gets no slot beyond
+//! - **Different numbers at once.** While instances ask for different numbers, as during a rolling deploy that changes it, up to the
+//!   largest number of permits is held. A smaller number is enforced once the old instances are gone. No instance gets a slot beyond
 //!   its own number.
 //! - **Together with the lock.** `lock("export")` and `permits("export", 3)` know nothing of each other.
 //!
 //! # Why the masters do not count
 //!
-//! A counter on each master would be simpler, and wrong. Three masters, two permits: the first caller is let in by masters 1 and 2, the
-//! second by 2 and 3, the third by 1 and 3. No master has let in more than two, each caller has a majority, and three hold. A majority
-//! proves that *nobody else* has one, not how many have. So each permit is a lock for which that is enough.
+//! A counter on each master would be simpler, and wrong. With three masters and two permits, masters 1 and 2 admit the first caller, 2 and 3
+//! the second, 1 and 3 the third. No master has admitted more than two, yet all three callers have a majority. A majority proves that
+//! *nobody else* holds something, not how many hold it. So each permit is a lock of its own.

@@ -1,7 +1,7 @@
 //! Many readers, or one writer.
 //!
-//! A lock can be held to read, by any number of holders at once, or to write, by one alone. Any lock can: `lock` writes, and a handler
-//! that only reads says so.
+//! Any lock can be held for reading, by any number of holders at once, or for writing, by a single one. `lock` writes; a handler that
+//! only reads says so.
 //!
 //! ```
 //! use axum::routing::get;
@@ -42,8 +42,8 @@
 //!
 //! # From writing to reading
 //!
-//! `downgrade` goes on to read without a gap: no other writer comes between. There is no way back: two readers that both wait to write
-//! would wait for each other for ever. So locking to write inside a scope that reads fails at once with
+//! `downgrade` turns a writer into a reader, with no other writer in between. A reader cannot become a writer: two readers that both
+//! wait to write would deadlock. So locking to write inside a scope that reads fails at once with
 //! [`LockError::Upgrade`](crate::LockError::Upgrade). Reading inside a scope that reads or writes shares its lease.
 //!
 //! ```

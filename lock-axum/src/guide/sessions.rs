@@ -32,8 +32,8 @@
 //!
 //! # For a session
 //!
-//! The answer to an upgrade is sent before the session begins, and the session runs in a task that the lock knows
-//! nothing of. A [`Hold`](crate::Hold) takes the lock there:
+//! The answer to an upgrade is sent before the session begins, and the session runs in a task that the lock does
+//! not track. A [`Hold`](crate::Hold) takes the lock there:
 //!
 //! ```
 //! use axum::extract::Path;
@@ -56,7 +56,7 @@
 //!
 //! The first client has the document. Until it leaves, the others get 409 instead of an upgrade.
 //!
-//! *When it is right.* One client at a time, for as long as it is connected: one editor of a document, one operator of
+//! *When to use it.* One client at a time, for as long as it is connected: one editor of a document, one operator of
 //! a machine, one consumer of a feed. It is no reservation: a user who must be able to close the lid and come back needs a
 //! [row that says so](super::when_not#locks-on-the-clients-behalf).
 //!
@@ -72,7 +72,7 @@
 //! | the session's future ends | the lock is released |
 //! | the lease is lost; `max_hold` is over | the future is dropped, the socket is closed without a closing frame |
 //! | the client closes the socket, or its connection breaks | `recv` returns it, and the session's future decides: it should end |
-//! | the client is gone without a word | nothing, until `max_hold`: send pings, and give up clients that do not answer |
+//! | the client vanishes silently | nothing, until `max_hold`: send pings, and drop clients that do not answer |
 //! | the client hangs up before the upgrade is complete | axum drops the callback of `on_upgrade`, and the lock is released |
 //! | the session has not begun 10 seconds after its handler ended | the lock is released, with the event `lock.session_not_begun` |
 //! | the handler answers without using its `Hold` | the lock is released with the answer |
@@ -102,8 +102,8 @@
 //! # axum::Router::<()>::new().route("/{id}", axum::routing::any(consume));
 //! ```
 //!
-//! `close_on` tells sessions nothing, and `axum::serve` does not wait for them: [`shutdown`](super::shutdown) does. To
-//! end them before its grace is over, have them listen to the same signal.
+//! `close_on` does not notify sessions, and `axum::serve` does not wait for them: [`shutdown`](super::shutdown) does. To
+//! end them before its grace is over, let them listen to the same signal.
 //!
 //! ## Inside another lock
 //!
@@ -118,5 +118,5 @@
 //!   broken network. Meanwhile the next client may have its session. What matters is checked in the service, by the
 //!   [token](super::fencing), and not in the browser.
 //! - That a session survives a deployment. Clients reconnect, and another may be faster.
-//! - Fairness to those who were refused: nobody waits in line while `wait` is zero. Clients try again, and one of them
+//! - Fairness between refused clients: with a `wait` of zero there is no queue. Clients try again, and one of them
 //!   gets in.

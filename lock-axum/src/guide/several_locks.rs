@@ -1,6 +1,6 @@
 //! How to lock several things at once.
 //!
-//! A transfer between two accounts must not meet another transfer on either of them. Both are locked, or none:
+//! A transfer between two accounts must not run at the same time as another transfer on either of them. It locks both, or none:
 //!
 //! ```
 //! # use lock_axum::{LockError, LockManager};
@@ -43,8 +43,8 @@
 //! - **All or none**, with one `wait` for all. `max_hold` counts from when all are held.
 //! - **No deadlock.** One caller writes `["a", "b"]`, and another one `["b", "a"]`: the order in which they are written
 //!   matters only for the order of the leases. While a caller waits for one lock, it holds none whose name comes later.
-//! - **One lease and one token each.** Send each resource its own token. Nothing orders the tokens of different resources,
-//!   so the token of one is worth nothing at another.
+//! - **One lease and one token each.** Send each resource its own token. Tokens of different resources are not ordered,
+//!   so do not use the token of one for another.
 //! - **The loss of one is the loss of all**, at once: the work is cancelled, and every lease says that it has ended. A
 //!   resource that has to stop a paused holder still checks its own token ([fencing](super::fencing)).
 //! - A name that is written twice is one lock, so a transfer from an account to itself works. A lock that an outer scope holds

@@ -29,7 +29,7 @@
 //! # }
 //! ```
 //!
-//! 1. [`close_on`](crate::LockManager::close_on) waits for the signal. From then on, nobody acquires a lock: waiting
+//! 1. [`close_on`](crate::LockManager::close_on) waits for the signal. From then on, no lock can be acquired: waiting
 //!    callers and new requests get 503 `lock-unavailable`, so that a load balancer can send them elsewhere. Held locks stay
 //!    held.
 //! 2. `axum::serve` lets its connections end. It does not wait for [sessions](super::sessions), of a
@@ -67,8 +67,8 @@
 //! # Clients that hang up
 //!
 //! axum drops a handler when its client disconnects, at whatever `.await` it has reached. A guarded handler
-//! [finishes](crate::OnDisconnect) instead, in a task of its own, with the lock held, because half a deduction is worse
-//! than one that nobody reads. `shutdown` waits for those. For work that is only worth doing for the client, say
+//! [finishes](crate::OnDisconnect) instead, in a task of its own, with the lock held, because a half-done deduction is worse
+//! than an unread response. `shutdown` waits for these handlers. For work that is only worth doing for the client, say
 //! `on_disconnect = "cancel"`:
 //!
 //! ```

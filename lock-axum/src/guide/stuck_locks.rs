@@ -35,7 +35,7 @@
 //! The next caller has the lock 125 ms later. **The former holder is not stopped**: nothing can stop a process from afar. It cannot renew, so it
 //! notices with its next renewal, at most a third of its `ttl` later, and may work until then. If it does not renew, or was renewed
 //! for the last time before the end of its `max_hold`, it notices at the end of its validity: up to a `ttl` later. If the process is
-//! frozen, it notices when it goes on. Nobody else in its process gets the lock beside the next holder.
+//! frozen, it notices when it goes on. No other caller in its process gets the lock beside the next holder.
 //!
 //! So claim the token of the forced release at what the lock protects, as a holder would. From then on every write with a token of
 //! the former holder is refused:

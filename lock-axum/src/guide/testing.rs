@@ -5,8 +5,8 @@
 //!
 //! # A request, as axum sends it
 //!
-//! A guarded handler has one more parameter than it shows, so a test calls it with a request. To make it busy, hold the
-//! lock:
+//! A guarded handler has a hidden parameter, so a test calls it with a request. To make the lock busy, hold it in the
+//! test:
 //!
 //! ```
 //! use axum::body::Body;

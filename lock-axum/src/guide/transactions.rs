@@ -16,19 +16,19 @@
 //!
 //! Nothing else belongs inside. A call to a payment service with an open transaction keeps its rows locked for as long
 //! as that service takes. Commit before it, and begin another transaction afterwards, which claims again with the same
-//! token. What happens if the process dies in between is a question to the data: write down that the payment was begun,
-//! as an order with a state, so that the next holder can find out and go on.
+//! token. If the process dies in between, only the data can tell: record that the payment was begun, as an order with a
+//! state, so that the next holder can find out and continue.
 //!
 //! # A loss does not undo
 //!
 //! If the lease is lost while the handler runs, the client gets 500 `lock-lost`. The transaction may have been
-//! committed just before. The same is true of a timeout, and of a connection that broke: in all of these cases the
-//! client does not know. It will try again.
+//! committed just before. The same is true of a timeout, or a broken connection: in all of these cases the
+//! client cannot know, and will try again.
 //!
 //! # Idempotency keys
 //!
 //! So let the client send a key with each order, the same for each repetition, and remember it in the transaction that
-//! does the work. The database's unique constraint makes it hold, not the lock:
+//! does the work. The unique constraint of the database enforces this, not the lock:
 //!
 #![cfg_attr(feature = "rusqlite", doc = "```")]
 #![cfg_attr(not(feature = "rusqlite"), doc = "```ignore")]

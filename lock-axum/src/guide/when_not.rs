@@ -43,7 +43,7 @@
 //!
 //! Ask what happens if two holders do work at once, because one of them was paused for too long.
 //!
-//! *It is a waste.* Then the lock is enough, without a token. A single master may be, too.
+//! *The work is wasted.* Then the lock is enough, without a token, and so may be a single master.
 //!
 //! *Data is wrong.* Then the data has to check the token, whatever lock you use. With the claim in place, the lock
 //! makes collisions rare, and the database makes them harmless:
@@ -65,6 +65,6 @@
 //!
 //! # Locks on the client's behalf
 //!
-//! A lock is held by code that runs, for as long as it runs. It is not a reservation: nobody's shopping cart should
-//! hold a lock while they look for their credit card. Write a row that says who reserved what until when, and use the
+//! A lock is held by code that runs, for as long as it runs. It is not a reservation: a shopping cart should not
+//! hold a lock while the customer looks for a credit card. Write a row that says who reserved what until when, and use the
 //! lock, or one statement, to write that row.

@@ -1,4 +1,4 @@
-//! Where locks live: from what you have to what you write.
+//! Where locks live: what to write for the servers that you have.
 //!
 //! | You have | Use | What it costs |
 //! |---|---|---|
@@ -31,8 +31,8 @@
 //!
 //! # A Redis Cluster
 //!
-//! The cluster is one master, named by some of its servers in one string. With shards, its locks are on all of its servers; their number is for
-//! ever. Three strings are three masters.
+//! The cluster is one master, named by some of its servers in one string. With shards, its locks are spread over all of its servers; the number of
+//! shards cannot be changed later. Three strings are three masters.
 //!
 //! ```no_run
 //! # async fn connect() -> Result<(), lock_axum::ConnectError> {
@@ -52,8 +52,8 @@
 //!
 //! # Redis or PostgreSQL of a host
 //!
-//! Passwords that change, and a policy that evicts keys and cannot be changed, are all that differs for most. Keep nothing but locks
-//! there if it evicts.
+//! With most hosting providers, only two things differ: passwords change, and the eviction policy may be fixed. If it evicts keys, keep
+//! nothing but locks there.
 //!
 #![cfg_attr(feature = "tls", doc = "```no_run")]
 #![cfg_attr(not(feature = "tls"), doc = "```ignore")]
