@@ -54,12 +54,6 @@ impl Random {
     }
 }
 
-fn hex(bits: u128) -> [u8; 32] {
-    let mut digits = [0; 32];
-    HEXLOWER.encode_mut(&bits.to_be_bytes(), &mut digits);
-    digits
-}
-
 macro_rules! random_id {
     ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
@@ -71,6 +65,13 @@ macro_rules! random_id {
             /// [`LockNode`](crate::LockNode).
             pub const fn from_bits(bits: u128) -> Self {
                 Self(bits)
+            }
+
+            /// The id in digits, without the formatting machinery: every request contains some.
+            pub(crate) fn hex(self) -> [u8; 32] {
+                let mut digits = [0; 32];
+                HEXLOWER.encode_mut(&self.0.to_be_bytes(), &mut digits);
+                digits
             }
         }
     };
@@ -109,7 +110,7 @@ impl OwnerId {
         let mut value = [0; 37];
         let (prefix, id) = value.split_at_mut(Self::PREFIX.len());
         prefix.copy_from_slice(Self::PREFIX.as_bytes());
-        id.copy_from_slice(&hex(self.0));
+        id.copy_from_slice(&self.hex());
         value
     }
 
@@ -137,13 +138,6 @@ impl fmt::Display for OwnerId {
     }
 }
 
-impl WaiterId {
-    /// The text that [`Display`](fmt::Display) writes, without the formatting machinery: every request contains it.
-    pub(crate) fn hex(self) -> [u8; 32] {
-        hex(self.0)
-    }
-}
-
 impl fmt::Display for WaiterId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
@@ -157,11 +151,6 @@ impl fmt::Display for Epoch {
 }
 
 impl Epoch {
-    /// As [`WaiterId::hex`].
-    pub(crate) fn hex(self) -> [u8; 32] {
-        hex(self.0)
-    }
-
     /// Parses the text that [`Display`](fmt::Display) writes.
     pub fn parse(text: &str) -> Option<Self> {
         u128::from_str_radix(text, 16).ok().map(Self)

@@ -88,7 +88,7 @@ impl Inner {
     }
 
     pub(super) fn reporter(&self) -> &Arc<Reporter> {
-        &self.shards.first().engine.cluster.reporter
+        &self.shards[0].engine.cluster.reporter
     }
 }
 

@@ -116,7 +116,7 @@ impl LockManager {
     /// # }
     /// ```
     pub async fn members_of_shard(&self, shard: u32) -> Option<Members> {
-        let cluster = &self.0.shards.get(shard)?.engine.cluster;
+        let cluster = &self.0.shards.get(usize::try_from(shard).ok()?)?.engine.cluster;
         self.0.background.home.run(|| masters::members(Arc::clone(cluster))).await.flatten()
     }
 

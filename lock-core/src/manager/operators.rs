@@ -156,9 +156,9 @@ mod tests {
         let (inner, seen) = (&locks.0, Arc::default());
         let resource = crate::resource::Resource::parse("r").unwrap();
         let force_release = || ForceRelease {
-            engine: Arc::clone(&inner.shards.first().engine),
+            engine: Arc::clone(&inner.shards[0].engine),
             leases: Arc::clone(&inner.leases),
-            keys: inner.shards.first().engine.cluster.keyspace.keys(&resource),
+            keys: inner.shards[0].engine.cluster.keyspace.keys(&resource),
             resource: "r".to_owned(),
             max_ttl: inner.max_ttl,
             seen: Arc::clone(&seen),

@@ -1,3 +1,4 @@
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,21 +69,13 @@ impl Shards {
             shards => &shards[place(split_slot(resource).map_or(resource, |(resource, _)| resource), shards.len())],
         }
     }
+}
 
-    pub(super) fn first(&self) -> &Shard {
-        &self.0[0]
-    }
+impl Deref for Shards {
+    type Target = [Shard];
 
-    pub(super) fn get(&self, shard: u32) -> Option<&Shard> {
-        self.0.get(usize::try_from(shard).ok()?)
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, Shard> {
-        self.0.iter()
+    fn deref(&self) -> &[Shard] {
+        &self.0
     }
 }
 

@@ -165,9 +165,9 @@ async fn check_nodes(cluster: &Cluster, until_quorum: bool) -> (bool, Vec<NodeHe
 
 /// The state of a node; and the roster and the seat for which it votes, if it does.
 async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<VotingSeat>) {
-    let member = &cluster.members[node];
+    let master = &cluster.members[node].node;
     let asked = Instant::now();
-    let answer = match timeout(TIMEOUT, member.node.inspect(&cluster.keyspace)).await {
+    let answer = match timeout(TIMEOUT, master.inspect(&cluster.keyspace)).await {
         Err(_) | Ok(Err(NodeError::TimedOut)) => Err(cluster.timed_out(node)),
         Ok(answer) => answer,
     };
@@ -176,7 +176,7 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
         cluster.membership().note_log_position(seen);
     }
     let seen = answer.as_ref().ok().and_then(|seen| seen.record.get());
-    let member_id = seen.map(|record| record.member.to_string());
+    let member = seen.map(|record| record.member.to_string());
     let state = cluster.state(node);
     let seat = match state {
         MemberState::Admitted { roster, seat, .. } => Some((roster, seat)),
@@ -192,20 +192,10 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
         Some(NodeError::Quarantined { remaining }) => Some(*remaining),
         _ => None,
     };
-    let (name, admitted) = (member.node.name().to_owned(), problem.is_none());
-    (
-        NodeHealth {
-            name,
-            reachable,
-            admitted,
-            round_trip,
-            member: member_id,
-            joining,
-            problem,
-            ..NodeHealth::default()
-        },
-        seat.filter(|_| admitted),
-    )
+    let (name, admitted) = (master.name().to_owned(), problem.is_none());
+    // Which shard it is, the caller knows.
+    let health = NodeHealth { name, shard: 0, reachable, admitted, round_trip, member, joining, problem };
+    (health, seat.filter(|_| admitted))
 }
 
 /// What keeps a node from granting locks that is in this state, and gave this answer.
