@@ -251,15 +251,17 @@ impl PostgresNode {
 
 impl Shared {
     async fn open(&self) -> Result<Link, NodeError> {
-        let opened =
-            open(&self.login.at(&self.source, Source::logging_in).await?, self.synchronous_commit, &self.last_words)
-                .await;
-        opened.map_err(|error| self.login.error(error))
+        self.log_in(async |source| open(&source, self.synchronous_commit, &self.last_words).await).await
     }
 
     async fn listen(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-        let listening = listen(&self.login.at(&self.source, Source::logging_in).await?, keyspace, waiter).await;
-        listening.map_err(|error| self.login.error(error))
+        self.log_in(async |source| listen(&source, keyspace, waiter).await).await
+    }
+
+    /// Opens a connection with the login of the node.
+    async fn log_in<T>(&self, open: impl AsyncFnOnce(Source) -> Result<T, NodeError>) -> Result<T, NodeError> {
+        let source = self.login.at(&self.source, Source::logging_in).await?;
+        open(source).await.map_err(|error| self.login.error(error))
     }
 }
 
