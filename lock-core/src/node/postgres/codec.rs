@@ -1,4 +1,4 @@
-//! Requests as parameters of `lock_votes`, and rows as replies and as states of locks.
+//! Requests as parameters of `lock_vote` and `lock_votes`, and rows as replies and as states of locks.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -28,21 +28,44 @@ struct Arguments {
     kind: Kind,
 }
 
-/// The parameters of the call for requests that agree in keyspace, epoch and waiter; `None` if there are none. Those that differ from
-/// request to request are columns.
-pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
+/// The parameters of the call for one request.
+pub(super) fn encode_lone(Request { keys, epoch, waiter, polls, operation }: &Request) -> Vec<Parameter> {
+    let of = arguments(*operation);
+    // In the order of `lock_vote`.
+    vec![
+        Box::new(keys.keyspace().record().to_owned()),
+        Box::new(epoch.to_string()),
+        Box::new(waiter.to_string()),
+        Box::new(*polls),
+        Box::new(all_fences(keys)),
+        Box::new(of.name),
+        Box::new(keys.lock_key().to_owned()),
+        Box::new(keys.queue().to_owned()),
+        Box::new(i32::from(keys.fence())),
+        Box::new(operation.owner().map(OwnerId::uuid)),
+        Box::new(micros(of.ttl)),
+        Box::new(number(of.number)),
+        Box::new(count(of.tokens)),
+        Box::new(number(of.since)),
+        Box::new(of.kind.is_read()),
+        Box::new(permits(keys, of.kind)),
+    ]
+}
+
+/// The parameters of the call for requests that agree with the first one in keyspace, epoch and waiter. Those that differ from request to
+/// request are columns.
+pub(super) fn encode(first: &Request, messages: &[Message]) -> Vec<Parameter> {
     fn column<T: ToSql + Send + Sync + 'static>(
         requests: &[(&Request, Arguments)],
         of: impl Fn(&Request, &Arguments) -> T,
     ) -> Parameter {
         Box::new(requests.iter().map(|(request, arguments)| of(request, arguments)).collect::<Vec<T>>())
     }
-    let first = &messages.first()?.request;
     let requests = messages.iter().map(|message| (&message.request, arguments(message.request.operation)));
     let requests: Vec<_> = requests.collect();
     let uses = fence_uses(requests.iter().map(|(request, _)| &request.keys));
     // In the order of `lock_votes`.
-    Some(vec![
+    vec![
         Box::new(first.keys.keyspace().record().to_owned()),
         Box::new(first.epoch.to_string()),
         Box::new(first.waiter.to_string()),
@@ -55,13 +78,13 @@ pub(super) fn encode(messages: &[Message]) -> Option<Vec<Parameter>> {
         column(&requests, |request, _| request.operation.owner().map(OwnerId::uuid)),
         column(&requests, |_, of| micros(of.ttl)),
         column(&requests, |_, of| number(of.number)),
-        column(&requests, |_, of| i32::try_from(of.tokens).unwrap_or(i32::MAX)),
+        column(&requests, |_, of| count(of.tokens)),
         column(&requests, |_, of| number(of.since)),
         column(&requests, |_, of| of.kind.is_read()),
         // Which requests share no fence with another one: see `lock_usual`.
         column(&requests, |request, _| fences(&request.keys).all(|fence| uses[&fence] == 1)),
         column(&requests, |request, of| permits(&request.keys, of.kind)),
-    ])
+    ]
 }
 
 /// The fences that are locked for a lock and its queue, in ascending order.
@@ -85,7 +108,11 @@ fn fences(keys: &LockKeys) -> impl Iterator<Item = i32> {
 }
 
 fn permits(keys: &LockKeys, kind: Kind) -> i32 {
-    keys.slot().map_or(0, |slot| i32::try_from(kind.permits(slot)).unwrap_or(i32::MAX))
+    keys.slot().map_or(0, |slot| count(kind.permits(slot)))
+}
+
+fn count(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 fn arguments(operation: Operation) -> Arguments {

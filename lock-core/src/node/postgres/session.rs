@@ -16,6 +16,8 @@ pub(super) struct Session {
     pub(super) client: Client,
     /// Behind a pooler, statements may reach another session, and are refused there.
     pub(super) id: SessionId,
+    /// The votes on one request.
+    pub(super) vote: Statement,
     pub(super) votes: Statement,
     pub(super) inspect: Statement,
     pub(super) write_record: Statement,
@@ -43,12 +45,15 @@ impl Session {
         );
         let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.
-        let ((), (), (), (), (), votes, inspect, write_record, read_fences, look, evict, sweep, ()) = try_join!(
+        let ((), (), (), (), (), vote, votes, inspect, write_record, read_fences, look, evict, sweep, ()) = try_join!(
             batch(&settings),
             async { if has_tables { Ok(()) } else { create_tables(&client).await } },
             async { batch(CHECK).await.map_err(foreign_tables) },
             batch(&FUNCTIONS),
             batch(&memory_marker),
+            prepare(
+                "lock_vote($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text::uuid, $12, $13, $14, $15, $16, $17)",
+            ),
             prepare(
                 "lock_votes($1, $2, $3, $4::text::uuid, $5, $6, $7, $8, $9, $10, $11::text[]::uuid[], $12, $13, $14, $15, $16, $17, $18)",
             ),
@@ -61,7 +66,7 @@ impl Session {
             batch(LOCK_TIMEOUT),
         )?;
         let unanswered = AtomicUsize::new(0);
-        Ok(Self { client, id, votes, inspect, write_record, read_fences, look, evict, sweep, unanswered })
+        Ok(Self { client, id, vote, votes, inspect, write_record, read_fences, look, evict, sweep, unanswered })
     }
 
     /// The rows of the reply to a statement, which begins with the id of the session. It counts as unanswered until the server has

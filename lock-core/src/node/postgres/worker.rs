@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::classify::{ends_session, node_error, words};
-use super::codec::{decode, encode};
+use super::codec::{decode, encode, encode_lone};
 use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
 use super::session::Session;
 use super::settings::STALLED_AFTER;
@@ -159,17 +159,21 @@ impl Worker {
 
     /// Sends a statement. When this returns, it has its place in the order of the connection.
     async fn send(&mut self, messages: Vec<Message>) {
-        let Some(parameters) = encode(&messages) else { return };
+        let (statement, parameters) = match &messages[..] {
+            [] => return,
+            [lone] => (&self.session.vote, encode_lone(&lone.request)),
+            [first, ..] => (&self.session.votes, encode(&first.request, &messages)),
+        };
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
         let now = Instant::now();
         messages.iter().for_each(|message| message.reply_to.written_at(now));
-        let session = Arc::clone(&self.session);
+        let (session, statement) = (Arc::clone(&self.session), statement.clone());
         // Unconstrained: the first poll hands it to the connection. If tokio's budget were spent, a later one could overtake.
         let mut replies: BoxFuture<'static, Replies> = Box::pin(unconstrained(async move {
             let parameters: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|one| &**one as _).collect();
-            session.query(&session.votes, &parameters).await
+            session.query(&statement, &parameters).await
         }));
         match futures_util::poll!(&mut replies) {
             Poll::Ready(replies) => self.distribute(messages, replies),

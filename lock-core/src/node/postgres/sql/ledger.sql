@@ -25,7 +25,7 @@ END $$;
 CREATE FUNCTION pg_temp.lock_end(of_memory text, is_vote boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE logged_at pg_lsn;
 BEGIN
-  IF starts_with(of_memory, pg_temp.lock_ledger()) IS NOT TRUE THEN
+  IF pg_temp.lock_is_memory(of_memory) IS NOT TRUE THEN
     RAISE EXCEPTION 'a table of the ledger is another one' USING ERRCODE = 'LK002';
   END IF;
   IF is_vote AND current_setting('synchronous_standby_names') <> '' THEN logged_at := pg_logical_emit_message(true, 'locks', ''); END IF;
@@ -49,15 +49,8 @@ DECLARE
   is_shared boolean; is_ours boolean; usual record; usual_replies text[]; usual_numbers bigint[];
 BEGIN
   moment := pg_temp.lock_begin(session, all_fences);
-  IF cardinality(kinds) = 1 THEN
-    usual := pg_temp.lock_lone(space, of_epoch, moment, kinds[1], keys[1], queues[1], fences[1], owners[1],
-      moment + ttls[1] * interval '1 microsecond', numbers[1], tokens[1], reading[1]);
-    IF usual.reply IS NOT NULL THEN
-      is_vote := pg_temp.lock_end(usual.memory, usual.reply <> 'released');
-      reply := usual.reply; number := usual.number; RETURN NEXT;
-      RETURN;
-    END IF;
-  ELSE
+  -- One that comes alone is not a usual one: see `lock_vote`.
+  IF cardinality(kinds) > 1 THEN
     usual := pg_temp.lock_usual(space, of_epoch, moment, alone, kinds, keys, queues, fences, owners, ttls, numbers, tokens, reading);
     usual_replies := usual.replies; usual_numbers := usual.numbers; memory := usual.memory;
   END IF;

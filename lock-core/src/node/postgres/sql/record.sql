@@ -9,6 +9,11 @@ CREATE FUNCTION pg_temp.lock_ledger() RETURNS text LANGUAGE sql STABLE AS $$
     pg_relation_filenode('locks.evicted'::regclass)) || '/'
 $$;
 
+-- Whether the tables of the ledger are still those of a memory.
+CREATE FUNCTION pg_temp.lock_is_memory(memory text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT starts_with(memory, pg_temp.lock_ledger())
+$$;
+
 -- Names the memory: the ledger; the database and the memory marker, which others have after a database was copied or created again. That marker
 -- is in an unlogged table, and so gone after a crash, a promotion, or a restored base backup. Nothing if there is none. A dump with the data of
 -- unlogged tables has the marker, and two fresh clusters that it was restored into may agree in all of this: docs/operations.md. Of functions that
