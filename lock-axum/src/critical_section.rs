@@ -10,20 +10,10 @@ use crate::guard::{Guard, Resources};
 use crate::held::Held as _;
 use crate::log_once::LogOnce;
 use crate::not_delegated::NotDelegated;
-use crate::policy::{HoldUntil, OnDisconnect, OnLost, Policy};
+use crate::policy::{HoldUntil, OnDisconnect, Policy};
 use crate::rejection::LockRejection;
 use crate::response_body::hold_until_end;
-use crate::until_lost::run_until_lost;
-
-/// The output of a handler, with the lock still held.
-///
-/// Layer and macro drop the guard, which releases the lock in the background. To await the release would add a round
-/// trip to every response, half the cost of a lock, and could not change the response. If another caller waits in this
-/// process, the lock is handed over at once either way.
-pub(crate) struct Completed<T, G> {
-    pub(crate) output: T,
-    pub(crate) guard: G,
-}
+use crate::until_lost::{Completed, until_lost};
 
 /// Acquires the lock of a request, or the locks. If the request carries a delegation, and the policy is to adopt it, that is
 /// adopted instead, and refused rather than replaced by a lock of its own: its sender holds the lock.
@@ -38,13 +28,13 @@ pub(crate) struct Completed<T, G> {
 pub(crate) async fn enter<R: Resources>(
     locks: &LockManager,
     resources: &R,
-    carried: Carried,
+    carried: impl FnOnce() -> Carried,
     policy: &Policy,
     on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
 ) -> Result<R::Guard, LockRejection> {
     // Boxed, because most requests carry nothing.
     if policy.adopt
-        && let Some(adopted) = Box::pin(carried.adopt(locks, policy.retry_after)).await?
+        && let Some(adopted) = Box::pin(carried().adopt(locks, policy.retry_after)).await?
     {
         if (adopted.kind(), policy.kind) == (Kind::Read, Kind::Write) {
             return Err(LockRejection::not_delegated(NotDelegated::ToRead));
@@ -66,39 +56,29 @@ pub(crate) async fn enter<R: Resources>(
 ///
 /// If the future is dropped, the policy decides whether the handler is dropped as well or runs to its end. In either case the handler
 /// ends before the lock is released.
-pub(crate) async fn run<G, T, Fut>(
+pub(crate) fn run<G, T, Fut>(
     guard: G,
     policy: &Policy,
     handler: impl FnOnce(&G) -> Fut,
-) -> Result<Completed<T, G>, LockError>
+) -> DetachOnDrop<Result<Completed<T, G>, LockError>>
 where
     G: Guard,
     T: Send + 'static,
     Fut: Future<Output = T> + Send + 'static,
 {
-    // Boxed, because each of the steps around it would reserve room for it: three times as much in all.
-    let work = Box::pin(guard.held().scope().enter(handler(&guard)));
+    let scope = guard.scope();
+    let handler = scope.call(|| handler(&guard));
+    let work = scope.enter(handler);
     // Owns the guard: wherever it goes, the lock is held until the handler ends.
-    let section = run_with_guard(guard, work, policy.on_lost);
+    let section = until_lost(guard, work, policy.on_lost);
     // hyper drops the request's future when the client disconnects. A section inside another one is part of it, and
     // ends with it: when the outer lock is lost, for example. It is not detached either when a middleware between the two
     // drops it: the outer section would end, and release its lock, while the handler went on.
     let is_part_of_another = Lease::current().is_some();
     match policy.on_disconnect {
-        OnDisconnect::Finish if !is_part_of_another => DetachOnDrop::new(section).await,
-        OnDisconnect::Finish | OnDisconnect::Cancel => section.await,
+        OnDisconnect::Finish if !is_part_of_another => DetachOnDrop::new(section),
+        OnDisconnect::Finish | OnDisconnect::Cancel => DetachOnDrop::attached(section),
     }
-}
-
-/// Runs `work` and returns its output with the guard. `work` is dropped before the guard, however this ends: completed,
-/// lost, panicking or dropped.
-async fn run_with_guard<T, G: Guard>(
-    guard: G,
-    work: impl Future<Output = T>,
-    on_lost: OnLost,
-) -> Result<Completed<T, G>, LockError> {
-    let output = run_until_lost(&guard.held(), work, on_lost).await?;
-    Ok(Completed { output, guard })
 }
 
 /// Prepares a handler's response for the client: fails if it is no error although the lock was lost, and adds the
@@ -112,11 +92,10 @@ pub(crate) fn finish_response(
     policy: &Policy,
     upgrade_not_held: &LogOnce,
 ) -> Result<Response, LockError> {
-    let held = guard.held();
     if response.status() < StatusCode::BAD_REQUEST {
-        held.check()?;
+        guard.check()?;
     }
-    held.note_in(response.extensions_mut());
+    guard.note_in(response.extensions_mut());
     if policy.hold != HoldUntil::BodyEnd {
         return Ok(response);
     }

@@ -19,6 +19,11 @@ impl<T: Send + 'static> DetachOnDrop<T> {
     pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self { future: Some(Box::pin(future)), runtime: Handle::try_current().ok(), span: Span::current() }
     }
+
+    /// One that is dropped where it is: without a runtime, it cannot go on.
+    pub(crate) fn attached(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self { future: Some(Box::pin(future)), runtime: None, span: Span::none() }
+    }
 }
 
 impl<T: Send + 'static> Future for DetachOnDrop<T> {

@@ -1,8 +1,10 @@
 //! What keeps the lock of a handler, or its locks, and how it is acquired or adopted.
 
+use std::ops::Deref;
+
 use http::Extensions;
 use lock_core::delegation::AdoptedLease;
-use lock_core::{Kind, Lease, Leases, LockError, LockGuard, LockManager, SetGuard};
+use lock_core::{Kind, LockError, LockGuard, LockManager, SetGuard};
 
 use crate::held::Held;
 use crate::hold::PendingSession;
@@ -24,14 +26,8 @@ pub trait Resources: Send + Sync {
     fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<Self::Guard>;
 }
 
-/// The guard of a lock, or of a set of locks.
-pub trait Guard: Send + Sync + 'static {
-    /// The view of what is held.
-    type Held: Held;
-
-    /// The view of what is held.
-    fn held(&self) -> Self::Held;
-
+/// The guard of a lock, or of a set of locks, and so the view of what is held.
+pub trait Guard: Deref<Target: Held> + Send + Sync + 'static {
     /// Holds it for this guard, too, although an outer guard may end before.
     fn keep_beyond_outer(&mut self);
 
@@ -69,12 +65,6 @@ impl Resources for Vec<String> {
 }
 
 impl Guard for LockGuard {
-    type Held = Lease;
-
-    fn held(&self) -> Lease {
-        self.lease()
-    }
-
     fn keep_beyond_outer(&mut self) {
         self.keep_beyond_outer();
     }
@@ -85,12 +75,6 @@ impl Guard for LockGuard {
 }
 
 impl Guard for SetGuard {
-    type Held = Leases;
-
-    fn held(&self) -> Leases {
-        self.leases()
-    }
-
     fn keep_beyond_outer(&mut self) {
         self.keep_beyond_outer();
     }

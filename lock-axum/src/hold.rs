@@ -1,5 +1,7 @@
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -7,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::Extensions;
 use http::request::Parts;
 use lock_core::{Lease, LockGuard};
+use pin_project_lite::pin_project;
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -14,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::policy::OnLost;
 use crate::problem::Problem;
-use crate::until_lost::run_until_lost;
+use crate::until_lost::until_lost;
 
 /// How long a session may take to begin once its handler has ended.
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
@@ -104,11 +107,10 @@ impl Hold {
         if !guard.is_valid() {
             return;
         }
-        // Boxed, because each of the steps around it would reserve room for it. Declared after the guard, and so dropped
-        // before it: the session ends before the lock is released.
+        // Boxed, because each of the steps around it would reserve room for it.
         let session = Box::pin(guard.scope(session(guard.lease())));
         // A loss is logged where it is found.
-        _ = run_until_lost(&guard.lease(), session, on_lost).await;
+        _ = until_lost(guard, session, on_lost).await;
     }
 }
 
@@ -170,6 +172,34 @@ impl PendingSession {
         extensions.insert(Offered(Arc::downgrade(&offered)));
         pending.offered = Some(offered);
         pending
+    }
+}
+
+pin_project! {
+    /// A handler with the session that may follow it. Dropping it drops the handler first.
+    pub(crate) struct InSession<F> {
+        #[pin]
+        handler: F,
+        session: Option<PendingSession>,
+    }
+}
+
+impl<F> InSession<F> {
+    pub(crate) fn new(handler: F, session: Option<PendingSession>) -> Self {
+        Self { handler, session }
+    }
+}
+
+impl<F: Future> Future for InSession<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let polled = this.handler.poll(cx);
+        if polled.is_ready() {
+            *this.session = None;
+        }
+        polled
     }
 }
 

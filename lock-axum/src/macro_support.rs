@@ -1,6 +1,7 @@
 //! What `#[distributed_lock]` expands to. Not public API: it changes together with the macro.
 
 use std::convert::Infallible;
+use std::ops::Deref;
 use std::sync::LazyLock;
 
 pub use axum::Extension;
@@ -12,12 +13,12 @@ use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
 pub use crate::buffered_bytes::BufferedBytes;
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
-use crate::critical_section::{self, Completed};
+use crate::critical_section;
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
 pub use crate::guard::{Guard, Resources};
 pub use crate::held::Held;
-use crate::hold::{Hold, PendingSession};
+use crate::hold::{Hold, InSession, PendingSession};
 use crate::log_once::LogOnce;
 pub use crate::param::{
     AnyParam, AnyType, Param, ParamType, check_extracted, check_filled_by_caller, check_filled_by_router,
@@ -25,7 +26,7 @@ pub use crate::param::{
 pub use crate::policy::{HoldUntil, Policy};
 use crate::rejection::LockRejection;
 pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, respond};
-use crate::until_lost::run_until_lost;
+use crate::until_lost::{Completed, until_lost};
 
 /// Extracts the lock manager from the request's extensions. Rejects the request if there is none, so that a handler
 /// never runs unguarded.
@@ -116,13 +117,13 @@ pub async fn guard_handler<R, Fut>(
     resources: R,
     policy: Policy,
     on_error: Option<fn(LockError) -> Response>,
-    handler: impl FnOnce(<R::Guard as Guard>::Held) -> Fut,
+    handler: impl FnOnce(<R::Guard as Deref>::Target) -> Fut,
 ) -> Result<Response, LockRejection>
 where
     R: Resources,
     Fut: Future<Output = Response> + Send + 'static,
 {
-    guard_response(caller.into(), read, &resources, &policy, on_error, |guard| handler(guard.held())).await
+    guard_response(caller.into(), read, &resources, &policy, on_error, |guard| handler((**guard).clone())).await
 }
 
 /// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
@@ -147,11 +148,7 @@ where
 {
     let handler = |guard: &LockGuard| {
         let (hold, session) = PendingSession::new(guard, policy.on_lost);
-        let handler = handler(guard.lease(), hold);
-        async move {
-            let _session = session;
-            handler.await
-        }
+        InSession::new(handler(guard.lease(), hold), Some(session))
     };
     guard_response(caller.into(), read, &resource, &policy, on_error, handler).await
 }
@@ -172,7 +169,7 @@ where
 
     let on_error = on_error.as_ref().map(|on_error| on_error as &(dyn Fn(LockError) -> Response + Sync));
     let Caller { locks, carried } = caller;
-    let guard = critical_section::enter(&locks, resources, carried, policy, on_error).await?;
+    let guard = critical_section::enter(&locks, resources, || carried, policy, on_error).await?;
     drop((read, locks));
     let completed = critical_section::run(guard, policy, handler).await;
     let finish =
@@ -209,12 +206,10 @@ async fn guard_body<T>(
     let guard = resources.acquire(&locks, policy).await?;
     // A manager that was made for this call alone is dropped here, and says so.
     drop(locks);
-    let held = guard.held();
-    // Declared after the guard, and so dropped before it: the body ends before the lock is released.
-    let body = held.scope().enter(body);
-    let output = run_until_lost(&held, body, policy.on_lost).await?;
+    let body = guard.scope().enter(body);
+    let Completed { output, guard } = until_lost(guard, body, policy.on_lost).await?;
     if outcome.is_success(&output) {
-        held.check()?;
+        guard.check()?;
     }
     Ok(output)
 }

@@ -9,7 +9,7 @@ use lock_core::LockError;
 use pin_project_lite::pin_project;
 
 use crate::guard::Guard;
-use crate::held::Held as _;
+use crate::held::Held;
 
 pin_project! {
     /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so
@@ -42,7 +42,7 @@ impl<G: Guard> LockedBody<G> {
     fn new(inner: Body, mut guard: G) -> Self {
         // An outer layer on the same resource ends when it has the response, before the body.
         guard.keep_beyond_outer();
-        let lost = Box::pin(guard.held().lost());
+        let lost = Box::pin(Held::lost((*guard).clone()));
         Self { inner, lock: Some(HeldLock { lost, guard }), lost: false }
     }
 }
@@ -55,12 +55,12 @@ impl<G: Guard> HeldLock<G> {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Result<Poll<T>, LockError> {
-        self.guard.held().check()?;
+        self.guard.check()?;
         // Registers a wake-up for the loss. The checks find out whether it has happened already.
         _ = self.lost.as_mut().poll(cx);
         let polled = poll(cx);
         // The poll may have taken longer than the lease was valid.
-        self.guard.held().check()?;
+        self.guard.check()?;
         Ok(polled)
     }
 }

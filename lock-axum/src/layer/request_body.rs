@@ -33,9 +33,6 @@ pub(super) async fn buffer(
         Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, Some(detail))
     };
     let stopped = |stopped: Stopped| stopped.problem(retry_after);
-    if http_body::Body::is_end_stream(&body) {
-        return Ok(body);
-    }
     // A `content-length` above the limit: reject without reading.
     if http_body::Body::size_hint(&body).lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
         return Err(too_large());

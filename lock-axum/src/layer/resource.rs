@@ -4,6 +4,7 @@ use http::request::Parts;
 
 use super::resource_error::ResourceError;
 use super::template::Template;
+use crate::guard::Resources;
 use crate::key_error::KeyError;
 
 /// Where the resource, or the resources of a set, come from.
@@ -22,9 +23,17 @@ pub(super) enum OneSource {
 
 pub(super) type ResourceFn = dyn Fn(&Parts) -> Result<String, KeyError> + Send + Sync;
 
-impl OneSource {
-    /// The resource to lock for a request.
-    pub(super) async fn resource(&self, parts: &mut Parts) -> Result<String, ResourceError> {
+/// What tells the resources to lock for a request: one, or those of a set.
+pub(super) trait Source: Send + Sync + 'static {
+    type Resources: Resources;
+
+    fn resources(&self, parts: &mut Parts) -> impl Future<Output = Result<Self::Resources, ResourceError>> + Send;
+}
+
+impl Source for OneSource {
+    type Resources = String;
+
+    async fn resources(&self, parts: &mut Parts) -> Result<String, ResourceError> {
         match self {
             Self::Template(template) => template.render(parts).await,
             Self::Function(function) => Ok(function(parts)?),
@@ -32,11 +41,14 @@ impl OneSource {
     }
 }
 
-/// The resources of a set to lock for a request.
-pub(super) async fn resources(templates: &[Template], parts: &mut Parts) -> Result<Vec<String>, ResourceError> {
-    let mut resources = Vec::with_capacity(templates.len());
-    for template in templates {
-        resources.push(template.render(parts).await?);
+impl Source for Arc<[Template]> {
+    type Resources = Vec<String>;
+
+    async fn resources(&self, parts: &mut Parts) -> Result<Vec<String>, ResourceError> {
+        let mut resources = Vec::with_capacity(self.len());
+        for template in self.iter() {
+            resources.push(template.render(parts).await?);
+        }
+        Ok(resources)
     }
-    Ok(resources)
 }

@@ -8,23 +8,25 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::Request;
-use http::request::Parts;
+use http_body::Body as _;
 use lock_core::LockError;
 use tower_service::Service;
 
 use super::ResponseFuture;
 use super::config::Config;
 use super::request_body;
-use super::resource::{ResourceSource, resources};
+use super::resource::{ResourceSource, Source};
 use super::resource_error::ResourceError;
 use crate::buffered_bytes::BufferedBytes;
-use crate::critical_section::{self, Completed};
+use crate::critical_section;
 use crate::delegation::Carried;
 use crate::guard::{Guard as _, Resources};
 use crate::held::Held as _;
+use crate::hold::InSession;
 use crate::policy::HoldUntil;
 use crate::problem::Problem;
 use crate::rejection::LockRejection;
+use crate::until_lost::Completed;
 use crate::upload::Upload;
 
 /// A service that calls the inner service while a distributed lock is held. Created by [`LockLayer`](super::LockLayer).
@@ -98,83 +100,67 @@ where
         // the next request.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
-        let config = Arc::clone(&self.config);
-        ResponseFuture::new(async move { config.respond(inner, request).await })
+        match &self.config.resource {
+            ResourceSource::One(source) => ResponseFuture::new(self.config.respond(source.clone(), inner, request)),
+            ResourceSource::Set(source) => ResponseFuture::new(self.config.respond(source.clone(), inner, request)),
+        }
     }
 }
 
 impl Config {
-    async fn respond<S, B>(&self, inner: S, request: Request<Body>) -> Result<Response, S::Error>
-    where
-        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let (mut parts, body) = request.into_parts();
-        match &self.resource {
-            ResourceSource::Set(templates) => match resources(templates, &mut parts).await {
-                Ok(resources) => self.respond_under(resources, inner, parts, body).await,
-                Err(error) => Ok(self.reject_resource(error)),
-            },
-            ResourceSource::One(resource) => match resource.resource(&mut parts).await {
-                Ok(resource) => self.respond_under(resource, inner, parts, body).await,
-                Err(error) => Ok(self.reject_resource(error)),
-            },
-        }
-    }
-
     /// Buffers the body, acquires the lock or locks, and calls the inner service.
-    async fn respond_under<R, S, B>(
-        &self,
-        resources: R,
+    fn respond<R, S, B>(
+        self: &Arc<Self>,
+        source: R,
         mut inner: S,
-        mut parts: Parts,
-        body: Body,
-    ) -> Result<Response, S::Error>
+        request: Request<Body>,
+    ) -> impl Future<Output = Result<Response, S::Error>> + Send + 'static + use<R, S, B>
     where
-        R: Resources,
+        R: Source,
         S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
         S::Future: Send + 'static,
         S::Error: Send + 'static,
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        // Before the lock is acquired, so that a slow upload does not hold it.
-        let body = match self.body_limit {
-            None => body,
-            Some(limit) => {
-                let upload = Upload::new(BufferedBytes::of(&self.locks), self.body_timeout);
-                match request_body::buffer(body, limit, upload, self.policy.retry_after).await {
-                    Ok(body) => body,
+        let this = Arc::clone(self);
+        let (mut parts, mut body) = request.into_parts();
+        // A block instead of an `async fn`, which would have room for the head of the request twice.
+        async move {
+            let resources = match source.resources(&mut parts).await {
+                Ok(resources) => resources,
+                Err(error) => return Ok(this.reject_resource(error)),
+            };
+            // Before the lock is acquired, so that a slow upload does not hold it.
+            if let Some(limit) = this.body_limit.filter(|_| !body.is_end_stream()) {
+                let upload = Upload::new(BufferedBytes::of(&this.locks), this.body_timeout);
+                // Boxed, because most requests have nothing to buffer.
+                match Box::pin(request_body::buffer(body, limit, upload, this.policy.retry_after)).await {
+                    Ok(buffered) => body = buffered,
                     Err(problem) => return Ok(problem.into_response()),
                 }
             }
-        };
-        let carried = Carried::by(&parts.headers);
-        let guard = match critical_section::enter(&self.locks, &resources, carried, &self.policy, self.on_error()).await
-        {
-            Ok(guard) => guard,
-            Err(rejection) => return Ok(rejection.into_response()),
-        };
-        let (holds_session, on_lost) = (self.policy.hold == HoldUntil::SessionEnd, self.policy.on_lost);
-        let handler = move |guard: &R::Guard| {
-            guard.held().insert_into(&mut parts.extensions);
-            let session = holds_session.then(|| guard.offer_session(&mut parts.extensions, on_lost));
-            async move {
-                let _session = session;
-                // Inside the future, so that it runs in the scope of the lease, too.
-                inner.call(Request::from_parts(parts, body)).await
-            }
-        };
-        match critical_section::run(guard, &self.policy, handler).await {
-            Err(error) => Ok(self.reject(error)),
-            Ok(Completed { output: Err(error), .. }) => Err(error),
-            Ok(Completed { output: Ok(response), guard }) => {
-                let response = response.map(Body::new);
-                let finished = critical_section::finish_response(response, guard, &self.policy, &self.upgrade_not_held);
-                Ok(finished.unwrap_or_else(|error| self.reject(error)))
+            let carried = || Carried::by(&parts.headers);
+            let guard =
+                match critical_section::enter(&this.locks, &resources, carried, &this.policy, this.on_error()).await {
+                    Ok(guard) => guard,
+                    Err(rejection) => return Ok(rejection.into_response()),
+                };
+            let (holds_session, on_lost) = (this.policy.hold == HoldUntil::SessionEnd, this.policy.on_lost);
+            let handler = move |guard: &<R::Resources as Resources>::Guard| {
+                guard.insert_into(&mut parts.extensions);
+                let session = holds_session.then(|| guard.offer_session(&mut parts.extensions, on_lost)).flatten();
+                InSession::new(inner.call(Request::from_parts(parts, body)), session)
+            };
+            match critical_section::run(guard, &this.policy, handler).await {
+                Err(error) => Ok(this.reject(error)),
+                Ok(Completed { output: Err(error), .. }) => Err(error),
+                Ok(Completed { output: Ok(response), guard }) => {
+                    let response = response.map(Body::new);
+                    let finished =
+                        critical_section::finish_response(response, guard, &this.policy, &this.upgrade_not_held);
+                    Ok(finished.unwrap_or_else(|error| this.reject(error)))
+                }
             }
         }
     }

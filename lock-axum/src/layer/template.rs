@@ -8,7 +8,7 @@ use lock_core::limits::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
 use super::resource_error::ResourceError;
-use crate::encode::{push_encoded, push_encoded_bytes};
+use crate::encode::push_encoded_bytes;
 use crate::key_error::KeyError;
 
 /// A resource with placeholders for values of the request: `stock:{sku}`, `export:{header.x-tenant}`,
@@ -98,13 +98,13 @@ impl Template {
         } else {
             None
         };
-        let mut resource = String::new();
+        let mut resource = String::with_capacity(self.0.iter().map(Segment::usual_len).sum());
         for segment in &self.0 {
             match segment {
                 Segment::Text(text) => resource.push_str(text),
-                Segment::Path(name) => push_encoded(&mut resource, &path_value(path.as_ref(), name)?),
+                Segment::Path(name) => push_encoded_bytes(&mut resource, path_value(path.as_ref(), name)?.as_bytes()),
                 Segment::Header(name) => push_encoded_bytes(&mut resource, header_value(parts, name)?.as_bytes()),
-                Segment::Query(name) => push_encoded(&mut resource, &query_value(parts, name)?),
+                Segment::Query(name) => push_encoded_bytes(&mut resource, query_value(parts, name)?.as_bytes()),
             }
         }
         Ok(resource)
@@ -112,6 +112,14 @@ impl Template {
 }
 
 impl Segment {
+    /// How long the part of a resource is at the most, nearly always: an allocation is enough then.
+    fn usual_len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Path(_) | Self::Header(_) | Self::Query(_) => 40,
+        }
+    }
+
     /// Parses what is between the braces of a placeholder that begins at byte `at`.
     fn parse(placeholder: &str, at: usize) -> Result<Self, InvalidTemplate> {
         let invalid = |reason| InvalidTemplate::InvalidName { placeholder: placeholder.to_owned(), reason };

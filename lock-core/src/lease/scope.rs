@@ -30,6 +30,11 @@ impl Scope {
         Self(Arc::new(Frame { lease, set, outer: SCOPE.try_with(Arc::clone).ok() }))
     }
 
+    /// Calls a function in the scope, which makes a future that is to [enter](Self::enter) it.
+    pub fn call<T>(&self, make: impl FnOnce() -> T) -> T {
+        SCOPE.sync_scope(Arc::clone(&self.0), make)
+    }
+
     /// Runs a future in the scope.
     pub fn enter<F: Future>(self, work: F) -> impl Future<Output = F::Output> + use<F> {
         SCOPE.scope(self.0, work)

@@ -88,9 +88,9 @@ fn different_values_are_different_resources() {
         let mut seen = HashMap::new();
         for pair in values.iter().flat_map(|a| values.map(|b| (*a, b))) {
             let mut resource = String::new();
-            push_encoded(&mut resource, &pair.0);
+            push_encoded_bytes(&mut resource, pair.0.as_bytes());
             resource.push_str(&text);
-            push_encoded(&mut resource, &pair.1);
+            push_encoded_bytes(&mut resource, pair.1.as_bytes());
             assert_eq!(seen.insert(resource, pair), None, "{pair:?} with {text:?}");
         }
     }
