@@ -50,12 +50,12 @@ impl Engine {
         mut positions: Option<&mut QueuePositions>,
     ) -> Result<Grant, FailedAttempt> {
         // Over all rosters: members that change again and again must not keep a caller longer than nodes that hang.
-        let until = Instant::now() + self.node_timeout(wanted.options.ttl);
+        let overtaken_by = Instant::now() + self.node_timeout(wanted.options.ttl);
         loop {
             let mut attempt = Attempt::begin(self, wanted, positions.as_deref_mut());
             attempt.send();
-            let verdict = attempt.verdict(until).await;
-            if let Some(outcome) = attempt.conclude(verdict) {
+            let decided = attempt.decide(overtaken_by).await;
+            if let Some(outcome) = attempt.conclude(decided) {
                 return outcome;
             }
         }
@@ -78,9 +78,9 @@ impl Engine {
         attempts.iter_mut().for_each(|attempt| attempt.send_with(&mut outbox));
         outbox.submit(&self.cluster);
         join_all(attempts.into_iter().zip(wanted).map(|(mut attempt, wanted)| async move {
-            let until = Instant::now() + self.node_timeout(wanted.options.ttl);
-            let verdict = attempt.verdict(until).await;
-            match attempt.conclude(verdict) {
+            let overtaken_by = Instant::now() + self.node_timeout(wanted.options.ttl);
+            let decided = attempt.decide(overtaken_by).await;
+            match attempt.conclude(decided) {
                 Some(outcome) => outcome,
                 None => self.attempt(place, *wanted, None).await,
             }
@@ -103,20 +103,6 @@ struct Attempt<'a> {
     wanted: Wanted<'a>,
     /// When it began, by the time of the cluster.
     began: Duration,
-}
-
-/// How an attempt ends.
-struct Verdict {
-    step: Step,
-    /// Whether it failed because the roster changed.
-    is_overtaken: bool,
-}
-
-/// A token that the nodes are asked to confirm.
-struct Proposal {
-    round: u8,
-    token: u64,
-    nodes: Vec<usize>,
 }
 
 impl<'a> Attempt<'a> {
@@ -166,26 +152,25 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Awaits the verdict on an attempt that was sent.
-    async fn verdict(&mut self, until: Instant) -> Verdict {
+    /// Awaits what the votes decide on an attempt that was sent. `None` if it failed because the roster changed, which a majority of the
+    /// nodes has to show by `overtaken_by`.
+    async fn decide(&mut self, overtaken_by: Instant) -> Option<Step> {
         let step = match self.gather().await {
-            Step::Confirm { round, token, nodes } => Box::pin(self.confirm(Proposal { round, token, nodes })).await,
+            proposed @ Step::Confirm { .. } => Box::pin(self.confirm(proposed)).await,
             step => step,
         };
         // Undone only when the new roster is known: before that, a node refuses the release, too.
         let is_overtaken = step == NO_QUORUM
             && self.next_roster.is_some()
-            && Box::pin(timeout_at(until, overtaken(self.engine, self.next_roster))).await.is_ok();
-        Verdict { step, is_overtaken }
+            && Box::pin(timeout_at(overtaken_by, overtaken(self.engine, self.next_roster))).await.is_ok();
+        (!is_overtaken).then_some(step)
     }
 
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
-    fn conclude(self, Verdict { step, is_overtaken }: Verdict) -> Option<Result<Grant, FailedAttempt>> {
+    fn conclude(self, decided: Option<Step>) -> Option<Result<Grant, FailedAttempt>> {
         let Self { engine, began, wanted: Wanted { options, .. }, .. } = self;
-        let outcome = self.settle(&step);
-        if is_overtaken {
-            return None;
-        }
+        let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
+        decided?;
         // Not of an attempt that is made again: a change of members is no outage.
         engine.lines.note_attempt(&outcome, engine.configured_timeout(options.ttl), began);
         Some(outcome)
@@ -211,24 +196,23 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Asks the nodes to confirm a token until their votes decide. A late grant joins the round; a refusal with a higher fence
+    /// Asks the nodes to confirm the proposed token until their votes decide. A late grant joins the round; a refusal with a higher fence
     /// may begin another round.
-    async fn confirm(&mut self, proposal: Proposal) -> Step {
+    async fn confirm(&mut self, mut step: Step) -> Step {
         let (cluster, keys, owner) = (&self.engine.cluster, self.wanted.keys, self.record.grant().owner());
         let timeout = self.engine.node_timeout(self.wanted.options.ttl);
         // By the same roster: nodes that vote by another one may belong to another majority.
         let new_round = |acquires: &Round| {
             Round::new(cluster, keys, timeout).time_from_write(timeout).timed().by_roster_of(acquires)
         };
-        let (mut round, mut confirms) = (proposal.round, new_round(&self.acquires));
-        let mut step = Step::from(proposal);
+        let (mut round, mut confirms) = (None, new_round(&self.acquires));
         loop {
             match step {
                 Step::Wait => {}
                 Step::Confirm { round: next, token, nodes } => {
-                    if next != round {
+                    if round.replace(next).is_some_and(|round| round != next) {
                         // The replies to the round before are given up with it.
-                        (round, confirms) = (next, new_round(&self.acquires));
+                        confirms = new_round(&self.acquires);
                     }
                     for node in nodes {
                         confirms.send(node, Operation::Confirm { owner, token });
@@ -245,7 +229,7 @@ impl<'a> Attempt<'a> {
                     self.notice_roster(reply.as_ref().err());
                     // Counted from the first request of the attempt, not of this round: the keys have lived since then.
                     let elapsed = self.record.grant().sent().elapsed();
-                    self.acquisition.confirm_vote(node, round, confirm_vote(&reply), elapsed)
+                    self.acquisition.confirm_vote(node, round.unwrap_or_default(), confirm_vote(&reply), elapsed)
                 }
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
                 // Not reached: the last vote always decides.
@@ -255,7 +239,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
-    fn settle(mut self, verdict: &Step) -> Result<Grant, FailedAttempt> {
+    fn settle(mut self, decided: &Step) -> Result<Grant, FailedAttempt> {
         // Replies that arrived after the one that decided: they show where there is nothing to release.
         while let Some(reply) = self.acquires.take() {
             self.replied(reply);
@@ -265,7 +249,7 @@ impl<'a> Attempt<'a> {
         let Self { acquires, record, wanted, .. } = self;
         // Before the record, as when an attempt is dropped.
         drop(acquires);
-        match verdict {
+        match decided {
             Step::Granted { token, .. } => Ok(record.won(*token, wanted.tokens)),
             Step::Failed(failure) => Err(record.lost(*failure)),
             Step::Wait | Step::Confirm { .. } => Err(record.lost(Failure::NoQuorum)),
@@ -314,12 +298,6 @@ fn late_until(engine: &Engine, Wanted { options, until, .. }: Wanted<'_>, sent: 
 /// Waits until a majority votes by this roster, or a newer one.
 async fn overtaken(engine: &Engine, roster: Option<u64>) {
     engine.cluster.majority_votes_by(roster.unwrap_or_default()).await;
-}
-
-impl From<Proposal> for Step {
-    fn from(Proposal { round, token, nodes }: Proposal) -> Self {
-        Self::Confirm { round, token, nodes }
-    }
 }
 
 fn confirm_vote(reply: &Result<Reply, NodeError>) -> ConfirmVote {

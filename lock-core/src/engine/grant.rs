@@ -33,6 +33,8 @@ pub(crate) struct Grant {
     granted_at: Option<Instant>,
     /// While a node may lack the key that it could have by now: how many renewals there were since the grant.
     bare: Option<u32>,
+    /// Whether another process holds the lock, and delegated it.
+    is_adopted: bool,
     /// A shutdown waits for the release. Held from the beginning, so that it finds a grant or its release at any time.
     _tracked: TaskTrackerToken,
 }
@@ -57,6 +59,7 @@ impl Grant {
             sent,
             granted_at: None,
             bare: None,
+            is_adopted: false,
             _tracked: tracked,
         }
     }
@@ -73,12 +76,13 @@ impl Grant {
     ) -> Self {
         let mut grant = Self::tentative(engine, keys, ttl, NodeSet::default(), QueuePosition::None);
         (grant.footprint.owner, grant.sent, grant.tokens) = (owner, sent, token..token + 1);
+        grant.is_adopted = true;
         grant
     }
 
     /// Whether another process holds the lock, and delegated it.
     pub(crate) fn is_adopted(&self) -> bool {
-        self.footprint.nodes.is_empty()
+        self.is_adopted
     }
 
     /// A majority granted the lock, with these tokens. It is bare if a node refused, or may have. It is renewed as early if the nodes'
