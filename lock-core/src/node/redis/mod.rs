@@ -1,7 +1,7 @@
 //! A Redis server as a node, over redis-rs.
 //!
 //! `node` is the [`LockNode`](super::LockNode), and `factory` creates it. `address` says where the server is, and `connect` opens
-//! connections, in a simulation over its own `network`; `source` knows to which server, and asks `sentinel` or `cluster`. One connection carries everything: `link` is
+//! connections, in a simulation over its own `network`; `source` knows to which server, and asks `sentinel` or the `seeds` of a cluster. One connection carries everything: `link` is
 //! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, with the keys that have to be `declared`, and distributes the
 //! replies in `portions`; with `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
 //! sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
@@ -12,7 +12,6 @@
 mod address;
 mod batch;
 mod classify;
-mod cluster;
 mod codec;
 mod connect;
 mod connections;
@@ -30,6 +29,7 @@ mod query;
 mod record;
 mod replication;
 mod script;
+mod seeds;
 mod sentinel;
 mod slot;
 mod source;

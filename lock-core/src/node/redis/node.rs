@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster::Seeds;
 use super::connect::CONNECT_TIMEOUT;
 use super::connections::Connections;
 use super::link::{Link, Session, link_over, open};
 use super::network::Network;
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
+use super::seeds::Seeds;
 use super::slot::slot_of;
 use super::source::{Master, Source};
 use super::warnings::Warnings;

@@ -8,8 +8,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
 
 use super::classify::factory_error;
-use super::cluster::Seeds;
 use super::connect::{Connected, Server};
+use super::seeds::Seeds;
 use super::sentinel::Sentinels;
 use crate::node::{Credentials, NodeError, NodeFuture};
 
