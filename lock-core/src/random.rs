@@ -186,6 +186,9 @@ mod tests {
     fn an_epoch_parses_what_it_displays() {
         let epoch = Epoch::from_bits(0xabc << 64 | 7);
         assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
-        assert_eq!(epoch.hex(), epoch.to_string().as_bytes());
+        for bits in [0xabc << 64 | 7, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210, 0, u128::MAX] {
+            let epoch = Epoch::from_bits(bits);
+            assert_eq!(epoch.hex(), epoch.to_string().as_bytes());
+        }
     }
 }

@@ -159,7 +159,7 @@ impl LockKeys {
             lock_key,
             fence,
             queue_fence,
-            queue_field: format!("q{queue_fence}"),
+            queue_field: ["q", &queue_fence.to_string()].concat(),
             slot,
         }))
     }

@@ -12,8 +12,10 @@ use crate::random::{Epoch, WaiterId};
 /// the same queue, which slots share. There is one exception: a release may be followed by an acquire of its lock, and the script
 /// executes releases first. If that acquire needed a batch of its own, a contended lock would take up to 85 % more commands and have
 /// 5 to 15 % fewer cycles.
-#[derive(Default)]
 pub(super) struct Batch {
+    keyspace: Arc<Keyspace>,
+    epoch: Epoch,
+    waiter: WaiterId,
     pub(super) releases: Vec<Message>,
     /// Of writers.
     pub(super) acquires: Vec<Message>,
@@ -23,6 +25,20 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// An empty batch, for requests such as this one.
+    fn of(request: &Request) -> Self {
+        let &Request { ref keys, epoch, waiter, .. } = request;
+        Self {
+            keyspace: Arc::clone(keys.keyspace()),
+            epoch,
+            waiter,
+            releases: Vec::new(),
+            acquires: Vec::new(),
+            others: Vec::new(),
+            fences: Vec::new(),
+        }
+    }
+
     pub(super) fn messages(&self) -> impl Iterator<Item = &Message> + Clone {
         self.releases.iter().chain(&self.acquires).chain(&self.others)
     }
@@ -41,8 +57,8 @@ impl Batch {
         !self.acquires.is_empty() || others.any(|operation| !matches!(operation, Operation::LeaveQueue))
     }
 
-    fn head(&self) -> Option<Head<'_>> {
-        self.messages().next().map(|first| Head::of(&first.request))
+    fn is_of_shard(&self, keyspace: &Arc<Keyspace>) -> bool {
+        Arc::ptr_eq(&self.keyspace, keyspace) || self.keyspace == *keyspace
     }
 
     /// Whether the batch has a request with the fence or the queue of another one.
@@ -93,7 +109,7 @@ pub(super) fn into_batches(messages: impl ExactSizeIterator<Item = Message>) -> 
     for message in messages {
         left -= 1;
         let place = place_for(&message.request, &batches).unwrap_or_else(|| {
-            batches.push(Batch::default());
+            batches.push(Batch::of(&message.request));
             batches.len() - 1
         });
         batches[place].add(message, left);
@@ -104,37 +120,21 @@ pub(super) fn into_batches(messages: impl ExactSizeIterator<Item = Message>) -> 
 /// The batch that a request can travel in, if there is one: the first in which it keeps its order. Requests for other shards share no
 /// lock with it, and have batches of their own.
 fn place_for(request: &Request, batches: &[Batch]) -> Option<usize> {
-    let own = Head::of(request);
-    let is_of_shard = |batch: &Batch| batch.head().is_some_and(|head| head.is_of_shard(&own));
-    // Those of the same shard before that have another epoch or waiter.
-    let other = batches.iter().rposition(|batch| is_of_shard(batch) && batch.head() != Some(own));
-    let mut places = (other.map_or(0, |other| other + 1)..batches.len()).filter(|place| is_of_shard(&batches[*place]));
-    let Some(last) = places.clone().rfind(|place| batches[*place].touches(&request.keys)) else { return places.next() };
-    if batches[last].admits_behind(request) { Some(last) } else { places.find(|place| *place > last) }
-}
-
-/// What a batch has once.
-#[derive(Clone, Copy)]
-struct Head<'a> {
-    keyspace: &'a Arc<Keyspace>,
-    epoch: Epoch,
-    waiter: WaiterId,
-}
-
-impl<'a> Head<'a> {
-    fn of(request: &'a Request) -> Self {
-        Self { keyspace: request.keys.keyspace(), epoch: request.epoch, waiter: request.waiter }
+    let mut place = None;
+    for (at, batch) in batches.iter().enumerate().rev() {
+        if !batch.is_of_shard(request.keys.keyspace()) {
+            continue;
+        }
+        // A batch has one epoch and one waiter.
+        if (batch.epoch, batch.waiter) != (request.epoch, request.waiter) {
+            break;
+        }
+        if batch.touches(&request.keys) {
+            return if batch.admits_behind(request) { Some(at) } else { place };
+        }
+        place = Some(at);
     }
-
-    fn is_of_shard(&self, other: &Self) -> bool {
-        Arc::ptr_eq(self.keyspace, other.keyspace) || self.keyspace == other.keyspace
-    }
-}
-
-impl PartialEq for Head<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.is_of_shard(other) && (self.epoch, self.waiter) == (other.epoch, other.waiter)
-    }
+    place
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Batches of requests and their replies, as they travel.
 
+use std::iter;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ pub(super) fn encode(batch: &Batch, script: ScriptRef, declares_all: bool) -> Cm
     add_keys(&mut command, requests().map(|request| &request.keys), keyspace, declares_all);
     command.arg(&first.epoch.hex());
     match first.polls {
-        true => command.arg(format!("p{}", first.waiter)),
+        true => command.arg([b"p", &first.waiter.hex()[..]].concat()),
         false => command.arg(&first.waiter.hex()),
     };
     command.arg(batch.releases.len()).arg(batch.acquires.len());
@@ -140,19 +141,34 @@ fn encode_other(command: &mut Cmd, request: &Request) {
 }
 
 /// The replies in what the server sent for a batch of `count` requests.
-pub(super) fn decode(value: &Value, count: usize) -> Vec<Result<Reply, NodeError>> {
-    let all = |error: NodeError| vec![Err(error); count];
-    let text = match value {
-        Value::ServerError(error) => return all(classify::node_error(&error.clone().into())),
+pub(super) fn decode(value: &Value, count: usize) -> impl Iterator<Item = Result<Reply, NodeError>> {
+    let mut lines = lines(value, count);
+    (0..count).map(move |_| match &mut lines {
+        Ok(lines) => decode_one(lines.next().unwrap_or_default()),
+        Err(error) => Err(error.clone()),
+    })
+}
+
+/// A line for each of `count` requests; or else why all of them failed.
+fn lines(value: &Value, count: usize) -> Result<impl Iterator<Item = &str>, NodeError> {
+    let mut rest = match value {
+        Value::ServerError(error) => return Err(classify::node_error(&error.clone().into())),
         Value::BulkString(text) => std::str::from_utf8(text).unwrap_or_default(),
         _ => "",
     };
-    if text == UNADMITTED {
-        return all(NodeError::Unadmitted);
+    if rest == UNADMITTED {
+        return Err(NodeError::Unadmitted);
     }
-    let mut replies = Vec::with_capacity(count);
-    replies.extend(text.split('\n').map(decode_one));
-    if replies.len() == count { replies } else { all(NodeError::Protocol { reply: format!("{value:?}") }) }
+    if rest.bytes().filter(|byte| *byte == b'\n').count() + 1 != count {
+        return Err(NodeError::Protocol { reply: format!("{value:?}") });
+    }
+    // Lines are short. `split` begins a search for each that is made for long ones.
+    Ok(iter::from_fn(move || {
+        let end = rest.bytes().position(|byte| byte == b'\n').unwrap_or(rest.len());
+        let (line, behind) = rest.split_at(end);
+        rest = behind.get(1..).unwrap_or_default();
+        Some(line)
+    }))
 }
 
 /// The reply of a node that is in another epoch.

@@ -164,7 +164,7 @@ impl Worker {
                 (self.moved, self.spins_left) = (now, if is_near { MAX_SPINS } else { 0 });
                 // There may be room now.
                 self.write_batches().await;
-                let replies = decode(&value, batch.len()).into_iter().map(|reply| if_replicated(reply, &replicated));
+                let replies = decode(&value, batch.len()).map(|reply| if_replicated(reply, &replicated));
                 self.reply_in_portions(batch, replies, portion(in_flight, is_only_node), before).await;
             }
             Err(error) => {
