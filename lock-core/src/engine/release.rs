@@ -1,21 +1,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use self::late::Late;
 use super::{Engine, NodeReply, Round};
-use crate::cluster::{Cluster, NodeSet};
+use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, Refusal, Vote};
 use crate::node::{LockKeys, Operation, QueuePosition, Reply};
 use crate::quorum::{ReleaseVote, Tally, Verdict, drift};
 use crate::random::OwnerId;
-
-/// The pause before a node that replied with an error is asked again.
-const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether the lock was still held when it was released.
 pub(super) type WasHeld = bool;
@@ -106,8 +103,8 @@ impl Release {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future only gives up the verdict; the release continues in the background.
-    pub(crate) async fn verdict(mut self) -> Result<WasHeld, Unacknowledged> {
+    /// Dropping the future only gives up the verdict, and then the release only the wait for it: it continues in the background.
+    pub(crate) async fn verdict(&mut self) -> Result<WasHeld, Unacknowledged> {
         if Handle::try_current().is_ok() {
             return self.outcome().await;
         }
@@ -179,54 +176,43 @@ impl Release {
     }
 
     /// Completes the release, unless the manager ends before.
-    async fn finish(mut self) {
+    fn finish(mut self) -> impl Future<Output = ()> {
         let finished = self.engine.background.finished.clone();
-        tokio::select! {
-            biased;
-            () = self.complete() => {}
-            () = finished.cancelled() => self.set_verdict(Verdict::Unknown),
-        }
-    }
-
-    /// Asks every node again until it has replied or the key has expired.
-    async fn complete(&mut self) {
-        self.decide().await;
-        let Some(mut round) = self.round.take() else { return };
-        // Usually all reply in time, and this is the end of it.
-        round.await_all();
-        while let Some(reply) = round.next_in_time().await {
-            self.count(reply);
-        }
-        // After the node timeout nobody waits for it any more, but a reply that comes now still saves a request.
-        round.extend_until(self.expires);
-        // Without the queue position: by now it may belong to a caller that came later.
-        let operation = Operation::Release { owner: self.owner, position: QueuePosition::None };
-        let mut retries = FuturesUnordered::new();
-        loop {
-            for (node, error) in self.failed.drain(..) {
-                retries.push(when_reachable(&self.engine.cluster, self.keys.lock_key(), node, error, self.expires));
-            }
-            if retries.is_empty() && round.is_done() {
-                return;
-            }
+        // No `async fn`: its future would have room for the release twice, and is moved to a task of its own.
+        async move {
             tokio::select! {
                 biased;
-                Some(node) = retries.next() => {
-                    if let Some(node) = node {
-                        round.send_again(node, operation);
-                    }
-                }
-                reply = round.next(), if !round.is_done() => {
-                    if let Some(NodeReply { node, reply: Err(error) }) = reply {
-                        self.failed.push((node, error));
-                    }
-                }
+                () = self.complete() => {}
+                () = finished.cancelled() => self.set_verdict(Verdict::Unknown),
             }
         }
     }
 
-    /// Moves what is left of the release out, for the background: the round, the errors and the tracking token. `self` keeps
-    /// copies of the rest, and has nothing more to do.
+    async fn complete(&mut self) {
+        self.decide().await;
+        if let Some(round) = &self.round {
+            round.await_all();
+        }
+        while let Some(round) = &mut self.round
+            && let Some(reply) = round.next_in_time().await
+        {
+            self.count(reply);
+        }
+        // Usually all have replied in time.
+        if !self.is_complete()
+            && let Some(round) = self.round.take()
+        {
+            Box::pin(self.ask_again(round)).await;
+        }
+    }
+
+    /// Whether every node has replied, and none of them has to be asked again.
+    fn is_complete(&self) -> bool {
+        self.round.as_ref().is_none_or(Round::is_done) && self.failed.is_empty()
+    }
+
+    /// Moves what is left of the release out, for the background: the round, the votes, the errors and the tracking token. `self`
+    /// keeps copies of the rest, and has nothing more to do.
     fn take(&mut self) -> Self {
         let mut round = self.round.take();
         if let Some(round) = &mut round {
@@ -236,7 +222,7 @@ impl Release {
             engine: Arc::clone(&self.engine),
             keys: self.keys.clone(),
             round,
-            tally: self.tally.clone(),
+            tally: std::mem::replace(&mut self.tally, Tally::new(0)),
             failed: std::mem::take(&mut self.failed),
             in_background: true,
             tracked: self.tracked.take(),
@@ -254,37 +240,19 @@ impl Drop for Release {
         while let Some(reply) = self.round.as_ref().and_then(Round::take) {
             self.count(reply);
         }
-        let complete = self.round.as_ref().is_none_or(Round::is_done) && self.failed.is_empty();
-        if !complete {
-            let engine = Arc::clone(&self.engine);
-            engine.spawn(self.take().finish());
+        if self.is_complete() {
+            return;
+        }
+        let rest = self.take();
+        if rest.verdict.is_some() && rest.failed.is_empty() {
+            Late::leave(rest);
+        } else {
+            self.engine.spawn(rest.finish());
         }
     }
 }
 
-/// Waits until a node that did not acknowledge a release can be asked again; `None` if its key has expired meanwhile.
-async fn when_reachable(
-    cluster: &Arc<Cluster>,
-    key: &str,
-    node: usize,
-    error: NodeError,
-    expires: Instant,
-) -> Option<usize> {
-    let again = async {
-        sleep(RETRY_PAUSE).await;
-        cluster.wait_until_reachable(node).await;
-    };
-    tokio::select! {
-        biased;
-        () = again => Some(node),
-        () = sleep_until(expires) => {
-            let (name, key) = (cluster.members[node].node.name(), cluster.reporter.shown(key));
-            log_event!(debug: "lock.release_given_up", node = name, key, %error,
-                "could not deliver a release; the key was left to expire");
-            None
-        }
-    }
-}
-
+mod again;
+mod late;
 #[cfg(test)]
 mod tests;

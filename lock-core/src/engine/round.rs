@@ -268,7 +268,8 @@ impl Round {
         NodeReply { node, reply }
     }
 
-    fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<Option<NodeReply>> {
+    /// The next reply, whatever the deadline; `None` when all have arrived.
+    pub(super) fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<Option<NodeReply>> {
         // Before the replies: a request whose connection is made must not wait for another node to answer.
         let mut at = 0;
         while let Some(request) = self.waiting.get_mut(at) {

@@ -138,7 +138,7 @@ impl LockGuard {
     /// ```
     pub async fn release(mut self) -> Result<bool, LockError> {
         let was_valid = self.lease.is_valid();
-        let Some(release) = self.end() else {
+        let Some(mut release) = self.end() else {
             return Ok(was_valid && self.lease.loss().is_none_or(|reason| reason == LossReason::Released));
         };
         match release.verdict().await {

@@ -150,14 +150,14 @@ impl LockManager {
             leases.remove(lease);
         }
         background.tracker.close();
-        if timeout(RELEASE_GRACE, background.tracker.wait()).await.is_err() {
-            background.finished.cancel();
+        let in_time = timeout(RELEASE_GRACE, background.tracker.wait()).await.is_ok();
+        // Also for what goes on without anybody who waits: no node is to be reached any more. What waits for replies gets none.
+        background.finished.cancel();
+        background.home.end().await;
+        if !in_time {
             // Not without a limit: an acquisition or a release whose future is kept but never polled does not end.
             _ = timeout(RELEASE_GRACE, background.tracker.wait()).await;
         }
-        // Also for what goes on without anybody who waits: no node is to be reached any more.
-        background.finished.cancel();
-        background.home.end().await;
         if revoked > 0 {
             log_event!(warn: "lock.shutdown_revoked", revoked, "leases were revoked at the end of the shutdown grace");
         }

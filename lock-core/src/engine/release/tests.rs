@@ -1,3 +1,5 @@
+use tokio::time::sleep;
+
 use super::*;
 use crate::cluster::Cluster;
 use crate::engine::Background;
@@ -59,6 +61,23 @@ async fn a_release_goes_on_in_the_background_only_if_a_node_has_not_replied() {
     let began = Instant::now();
     engine.background.tracker.wait().await;
     assert_eq!(began.elapsed(), Duration::from_secs(1), "until it has");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_reply_would_decide_nothing_is_asked_again_if_it_is_lost() {
+    let (nodes, engine) = engine().await;
+    let (tracker, hour) = (&engine.background.tracker, Duration::from_secs(3600));
+    nodes[4].set_delay(hour);
+    assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
+    nodes[4].set_down(true);
+    sleep(TTL / 2).await;
+    assert_ne!(tracker.len(), 0, "the node is away");
+    nodes[4].set_delay(Duration::ZERO);
+    nodes[4].set_down(false);
+    tracker.close();
+    let began = Instant::now();
+    tracker.wait().await;
+    assert!(began.elapsed() < TTL / 2, "before the key expires");
 }
 
 /// A node that keeps each release back for a while before it writes it, and replies after as long again.
