@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::found::Found;
-use super::submission::{Submission, Submissions, Submitted, refuse};
+use super::submission::{Submission, Submissions, refuse};
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
     RecordWrite, ReplySender, Request,
@@ -187,22 +187,23 @@ impl<S: Session> PresentLink<S> {
     }
 
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.dispatch(Box::new(Submitted { request, reply_to }).into());
+        match self.even_if_lost() {
+            Some(link) => link.submit(link.0.submissions.message(request, reply_to).into()),
+            None => reply_to.send(Err(not_connected())),
+        }
     }
 
     pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        if let Some(submission) = Submission::of_all(requests) {
-            self.dispatch(submission);
+        let Some(submission) = Submission::of_all(requests) else { return };
+        match self.even_if_lost() {
+            Some(link) => link.submit(submission),
+            None => refuse(submission.into_messages(), &not_connected()),
         }
     }
 
-    /// Submits to the link even if it is lost, which refuses then. Other requests would wait for the mutex, so it is not held meanwhile.
-    fn dispatch(&self, submission: Submission) {
-        let link = self.link.lock().clone();
-        match link {
-            Some(link) => link.submit(submission),
-            None => refuse(submission.into_messages(), &NodeError::Unreachable { reason: "not connected".into() }),
-        }
+    /// The present link. If it is lost, it refuses requests. They would wait for the mutex, so it is not held meanwhile.
+    fn even_if_lost(&self) -> Option<Link<S>> {
+        self.link.lock().clone()
     }
 
     /// Writes a record for the memory that the inspection found. Any other was replaced, together with its record.
@@ -264,4 +265,8 @@ impl<S: Session> PresentLink<S> {
             }
         })
     }
+}
+
+fn not_connected() -> NodeError {
+    NodeError::Unreachable { reason: "not connected".into() }
 }

@@ -69,6 +69,11 @@ impl ReplySender {
 
     /// Sends the reply. One with a number beyond 2^53 - 1 is a [`Protocol`](NodeError::Protocol) error.
     pub fn send(mut self, reply: Result<Reply, NodeError>) {
+        self.answer(reply);
+    }
+
+    /// As [`send`](Self::send). There is one reply: another one goes nowhere.
+    pub(crate) fn answer(&mut self, reply: Result<Reply, NodeError>) {
         self.deliver(reply.and_then(Reply::check));
     }
 

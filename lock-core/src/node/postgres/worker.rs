@@ -5,7 +5,6 @@ use std::task::Poll;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, OptionFuture};
-use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::types::ToSql;
@@ -17,7 +16,7 @@ use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
 use super::session::Session;
 use super::settings::STALLED_AFTER;
 use crate::mutex::Mutex;
-use crate::node::submission::{Message, Submission, refuse};
+use crate::node::submission::{Inbox, Message, Submission, refuse};
 use crate::node::{NodeError, Operation, Request};
 use crate::task::let_others_run;
 
@@ -26,7 +25,7 @@ const MAX_BATCH: usize = 128;
 /// The most statements without a reply. While they wait for the disk, what comes is collected for the next ones.
 const MAX_IN_FLIGHT: usize = 2;
 
-/// Takes submissions out of the channel, writes them in batches, and distributes the replies. It owns the connection: what it has not
+/// Takes submissions out of its inbox, writes them in batches, and distributes the replies. It owns the connection: what it has not
 /// written when it is dropped is never written.
 pub(super) struct Worker {
     session: Arc<Session>,
@@ -63,16 +62,16 @@ impl Worker {
 
     /// Writes requests and distributes replies until the connection is lost or stalls, or until every link was dropped and everything
     /// is answered.
-    pub(super) async fn run(mut self, mut wire: Wire, mut submissions: mpsc::Receiver<Submission>) {
+    pub(super) async fn run(mut self, mut wire: Wire, inbox: Inbox) {
         let gone = self.gone.clone();
-        let mut taken = Vec::with_capacity(MAX_BATCH);
+        let mut taken = VecDeque::with_capacity(MAX_BATCH);
         let mut open = true;
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
                 () = gone.cancelled() => {
-                    submissions.close();
+                    inbox.close();
                     return self.give_up(&mut wire).await;
                 }
                 lost = drive(&mut wire) => return self.lost(lost),
@@ -82,19 +81,17 @@ impl Worker {
                     self.distribute(messages, replies);
                     self.write().await;
                 }
-                count = submissions.recv_many(&mut taken, MAX_BATCH), if open && self.waiting.is_empty() => {
-                    open = count > 0;
+                ready = inbox.is_ready(), if open && self.waiting.is_empty() => {
+                    open = ready;
                     // Callers that are ready to submit do so first, and their requests travel with this one.
                     let_others_run().await;
-                    while taken.len() < MAX_BATCH && let Ok(submission) = submissions.try_recv() {
-                        taken.push(submission);
-                    }
+                    inbox.take(&mut taken, MAX_BATCH);
                     self.waiting.extend(taken.drain(..).flat_map(Submission::into_messages));
                     self.write().await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
-                        submissions.close();
+                        inbox.close();
                         return self.give_up(&mut wire).await;
                     }
                     stalled.as_mut().reset(self.moved + STALLED_AFTER);

@@ -25,8 +25,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// An empty batch, for requests such as this one.
-    fn of(request: &Request) -> Self {
+    /// An empty batch for requests such as this one, behind which at most `left` more come.
+    fn of(request: &Request, left: usize) -> Self {
         let &Request { ref keys, epoch, waiter, .. } = request;
         Self {
             keyspace: Arc::clone(keys.keyspace()),
@@ -35,12 +35,16 @@ impl Batch {
             releases: Vec::new(),
             acquires: Vec::new(),
             others: Vec::new(),
-            fences: Vec::new(),
+            fences: Vec::with_capacity(1 + left),
         }
     }
 
     pub(super) fn messages(&self) -> impl Iterator<Item = &Message> + Clone {
         self.releases.iter().chain(&self.acquires).chain(&self.others)
+    }
+
+    pub(super) fn messages_mut(&mut self) -> impl Iterator<Item = &mut Message> {
+        self.releases.iter_mut().chain(&mut self.acquires).chain(&mut self.others)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -102,14 +106,14 @@ impl Batch {
     }
 }
 
-/// Divides messages into batches, which are to be sent in this order: the requests for one lock stay in the order in which they
+/// Divides `count` messages into batches, which are to be sent in this order: the requests for one lock stay in the order in which they
 /// came.
-pub(super) fn into_batches(messages: impl ExactSizeIterator<Item = Message>) -> Vec<Batch> {
-    let (mut batches, mut left): (Vec<Batch>, _) = (Vec::with_capacity(1), messages.len());
+pub(super) fn into_batches(messages: impl Iterator<Item = Message>, count: usize) -> Vec<Batch> {
+    let (mut batches, mut left): (Vec<Batch>, _) = (Vec::with_capacity(1), count);
     for message in messages {
-        left -= 1;
+        left = left.saturating_sub(1);
         let place = place_for(&message.request, &batches).unwrap_or_else(|| {
-            batches.push(Batch::of(&message.request));
+            batches.push(Batch::of(&message.request, left));
             batches.len() - 1
         });
         batches[place].add(message, left);
@@ -168,7 +172,7 @@ mod tests {
             Box::new(Submitted { request, reply_to: ReplySender::unwanted() })
         };
         let resource = |message: Message| message.request.keys.lock_key().to_owned();
-        let batches = into_batches(requests.iter().map(message));
+        let batches = into_batches(requests.iter().map(message), requests.len());
         batches.into_iter().map(|batch| batch.into_messages().map(resource).collect()).collect()
     }
 
@@ -240,7 +244,7 @@ mod tests {
             Box::new(Submitted { request, reply_to: ReplySender::unwanted() })
         };
         let messages = [(0, "a", A), (1, "b", A), (0, "c", A), (1, "d", A), (0, "a", E), (1, "e", A), (0, "f", A)];
-        let batches = into_batches(messages.map(message).into_iter());
+        let batches = into_batches(messages.map(message).into_iter(), messages.len());
         let resource = |message: &Message| message.request.keys.lock_key().to_owned();
         let batches: Vec<Vec<_>> = batches.iter().map(|batch| batch.messages().map(resource).collect()).collect();
         assert_eq!(batches, [vec!["a", "c", "f"], vec!["{}1:b", "{}1:d", "{}1:e"], vec!["a"]]);

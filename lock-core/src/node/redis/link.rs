@@ -56,10 +56,10 @@ pub(super) async fn open(
     warnings: &Arc<Warnings>,
 ) -> Result<Arc<Session>, NodeError> {
     let Connected { mut connection, driver } = connected;
-    let (submissions, receiver) = Submissions::channel();
+    let (submissions, inbox) = Submissions::channel();
     let declares_all = DeclaresAll::default();
     let worker =
-        Worker::new(connection.clone(), driver, receiver, pushes.clone(), settings.replication, declares_all.clone());
+        Worker::new(connection.clone(), driver, inbox, pushes.clone(), settings.replication, declares_all.clone());
     // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run()));
     let tells_loss = prepare(&mut connection, pushes.must_arrive()).await?;

@@ -30,21 +30,21 @@ impl Worker {
     /// Gives each message of a batch its reply. While the replies are fresh, what is submitted meanwhile is written after each portion.
     pub(super) async fn reply_in_portions(
         &mut self,
-        batch: Batch,
+        mut batch: Batch,
         replies: impl Iterator<Item = Result<Reply, NodeError>>,
         portion: usize,
         due_since: Instant,
     ) {
         let (mut left, mut replied) = (batch.len(), 0);
-        for (message, reply) in batch.into_messages().zip(replies) {
-            message.reply_to.send(reply);
+        for (message, reply) in batch.messages_mut().zip(replies) {
+            message.reply_to.answer(reply);
             (left, replied) = (left - 1, replied + 1);
             let is_portion = replied == portion || left == 0 && is_worth_a_write(replied, portion);
             if is_portion && self.may_write_in_portions() && due_since.elapsed() < FRESH {
                 replied = 0;
                 let_others_run().await;
                 // Locks of a set are one submission, and count as one.
-                if self.submissions.len() >= portion.div_ceil(2) && self.may_write_in_portions() {
+                if self.inbox.len() >= portion.div_ceil(2) && self.may_write_in_portions() {
                     self.write_waiting().await;
                     // The bytes, too: before the other callers run.
                     if poll!(&mut self.driver).is_ready() {
@@ -53,6 +53,7 @@ impl Worker {
                 }
             }
         }
+        self.inbox.give_back(batch.into_messages());
     }
 
     /// Where votes wait for replicas, there is one write at a time: all other portions would wait for its replicas.

@@ -9,7 +9,6 @@ use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
 use futures_util::poll;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
-use tokio::sync::mpsc;
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -22,7 +21,7 @@ use super::portions::portion;
 use super::pushes::Pushes;
 use super::replication::{Replication, if_replicated};
 use super::script::ScriptRef;
-use crate::node::submission::{Message, Submission, refuse};
+use crate::node::submission::{Inbox, Message, Submission, refuse};
 use crate::node::{NodeError, Operation};
 use crate::task::let_others_run;
 
@@ -40,7 +39,7 @@ const MAX_SPINS: u8 = 100;
 /// of the link is left. redis-rs itself never reconnects after a timeout.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Takes messages out of the channel, writes them in batches, and distributes the replies.
+/// Takes messages out of its inbox, writes them in batches, and distributes the replies.
 pub(super) struct Worker {
     connection: MultiplexedConnection,
     /// Whether votes wait for replicas.
@@ -48,9 +47,9 @@ pub(super) struct Worker {
     declares_all: DeclaresAll,
     /// Moves the bytes.
     pub(super) driver: Fuse<BoxFuture<'static, ()>>,
-    pub(super) submissions: mpsc::Receiver<Submission>,
-    /// Taken out of the channel for the next write. Empty between writes; kept, so that it is not allocated each time.
-    taken: Vec<Submission>,
+    pub(super) inbox: Inbox,
+    /// Taken out of the inbox for the next write. Empty between writes; kept, so that it is not allocated each time.
+    taken: VecDeque<Submission>,
     /// Whether more can be submitted.
     open: bool,
     pub(super) gone: CancellationToken,
@@ -62,8 +61,6 @@ pub(super) struct Worker {
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
     /// How many requests they have.
     requests_in_flight: usize,
-    /// The messages of the next write. Empty between writes; kept, so that it is not allocated each time.
-    messages: Vec<Message>,
     /// What there was no room for, to be written before anything else. At most the messages of [`MAX_BATCH`] submissions, and
     /// those that are sent again to a server that lost the script.
     batches: VecDeque<(Batch, ScriptRef)>,
@@ -85,7 +82,7 @@ impl Worker {
     pub(super) fn new(
         connection: MultiplexedConnection,
         driver: BoxFuture<'static, ()>,
-        submissions: mpsc::Receiver<Submission>,
+        inbox: Inbox,
         pushes: Pushes,
         replication: Option<Replication>,
         declares_all: DeclaresAll,
@@ -93,8 +90,8 @@ impl Worker {
         Self {
             connection,
             driver: driver.fuse(),
-            submissions,
-            taken: Vec::with_capacity(MAX_BATCH),
+            inbox,
+            taken: VecDeque::with_capacity(MAX_BATCH),
             open: true,
             replication,
             declares_all,
@@ -103,7 +100,6 @@ impl Worker {
             pushes,
             in_flight: VecDeque::new(),
             requests_in_flight: 0,
-            messages: Vec::new(),
             batches: VecDeque::new(),
             moved: Instant::now(),
             spins_left: 0,
@@ -127,8 +123,8 @@ impl Worker {
                     self.in_flight.pop_front();
                     self.distribute(reply).await;
                 }
-                count = self.submissions.recv_many(&mut self.taken, MAX_BATCH), if self.open && self.has_room() => {
-                    self.open = count > 0;
+                ready = self.inbox.is_ready(), if self.open && self.has_room() => {
+                    self.open = ready;
                     // Callers that are ready to submit do so first, and their requests travel with this one. It waits for no
                     // others.
                     let_others_run().await;
@@ -188,35 +184,27 @@ impl Worker {
         let replies = decode(no_script, never.len());
         never.into_iter().zip(replies).for_each(|(message, reply)| message.reply_to.send(reply));
         // Before what is not written, and so directly behind what is.
-        for batch in into_batches(again.into_iter()).into_iter().rev() {
+        let count = again.len();
+        for batch in into_batches(again.into_iter(), count).into_iter().rev() {
             self.batches.push_front((batch, ScriptRef::Source));
         }
     }
 
-    /// Writes the submissions that were taken, and with them what waits in the channel.
+    /// Writes the submissions that wait in the inbox.
     pub(super) async fn write_waiting(&mut self) {
-        while self.taken.len() < MAX_BATCH
-            && let Ok(submission) = self.submissions.try_recv()
-        {
-            self.taken.push(submission);
-        }
+        self.inbox.take(&mut self.taken, MAX_BATCH);
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        let mut taken = self.taken.drain(..).peekable();
-        while taken.peek().is_some() {
-            // What was submitted together stays together. Several sets of locks may be more than one write.
-            while let Some(next) = taken.next_if(|next| fits(next, self.messages.len())) {
-                self.messages.extend(next.into_messages());
-            }
-            let batches = into_batches(self.messages.drain(..));
+        while !self.taken.is_empty() {
+            let (submissions, messages) = of_one_write(&self.taken);
+            let batches = into_batches(self.taken.drain(..submissions).flat_map(Submission::into_messages), messages);
             self.batches.extend(batches.into_iter().map(|batch| (batch, ScriptRef::Hash)));
         }
-        drop(taken);
         self.write_batches().await;
     }
 
-    /// Whether more messages may be taken out of the channel.
+    /// Whether more messages may be taken out of the inbox.
     pub(super) fn has_room(&self) -> bool {
         self.batches.is_empty() && self.in_flight.len() < self.max_in_flight()
     }
@@ -284,9 +272,14 @@ fn may_be_sent_again(message: &Message) -> bool {
     }
 }
 
-/// Whether a submission fits into a write that already has this many messages.
-fn fits(next: &Submission, messages: usize) -> bool {
-    messages == 0 || messages + next.len() <= MAX_BATCH
+/// How many submissions travel in one write, and how many messages they have. What was submitted together stays together. Several sets of
+/// locks may be more than one write.
+fn of_one_write(taken: &VecDeque<Submission>) -> (usize, usize) {
+    let (mut submissions, mut messages) = (0, 0);
+    while let Some(next) = taken.get(submissions).filter(|next| messages == 0 || messages + next.len() <= MAX_BATCH) {
+        (submissions, messages) = (submissions + 1, messages + next.len());
+    }
+    (submissions, messages)
 }
 
 /// Whether the requests of a batch are sent to no other node, so that its reply decides. A guess for test votes, which ask each node by

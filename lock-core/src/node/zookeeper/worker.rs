@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +7,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::session::Session;
 use crate::node::Reply;
-use crate::node::submission::{Submission, Submitted};
+use crate::node::submission::{Inbox, Submission, Submitted};
 
 /// The most submissions that are taken at once.
 const MAX_TAKEN: usize = 128;
@@ -38,10 +38,10 @@ impl Worker {
     }
 
     /// Works until the session is over, or until every link was dropped and everything is answered.
-    pub(super) async fn run(mut self, mut submissions: mpsc::Receiver<Submission>, signs: Duration) {
+    pub(super) async fn run(mut self, inbox: Inbox, signs: Duration) {
         let gone = self.gone.clone();
         let mut state = self.session.client.state_watcher();
-        let mut taken = Vec::with_capacity(MAX_TAKEN);
+        let mut taken = VecDeque::with_capacity(MAX_TAKEN);
         let mut signs = interval(signs);
         // After a pause, one sign is enough: those that were missed would prove nothing any more.
         signs.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -62,10 +62,11 @@ impl Worker {
                     self.leave_queues();
                 }
                 Some(()) = self.under_way.next() => self.watch(),
-                count = submissions.recv_many(&mut taken, MAX_TAKEN) => {
-                    if count == 0 {
+                ready = inbox.is_ready() => {
+                    if !ready {
                         return;
                     }
+                    inbox.take(&mut taken, MAX_TAKEN);
                     for message in taken.drain(..).flat_map(Submission::into_messages) {
                         self.carry_out(*message);
                     }
