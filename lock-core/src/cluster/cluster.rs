@@ -1,3 +1,4 @@
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -38,6 +39,9 @@ pub(crate) struct Cluster {
     /// The id under which this manager waits in the queues of the nodes.
     pub(crate) waiter: WaiterId,
     pub(crate) stop: CancellationToken,
+    /// Whether a majority votes, and no first connection is being made, as it was noted last: what an acquisition usually finds, without
+    /// a look at each node.
+    pub(super) has_contact: AtomicBool,
     /// When the first connections began to be made, on the present runtime.
     pub(super) began: Mutex<Option<Instant>>,
     /// The cluster clock, and when the last of the nodes' clocks was read: every acquisition asks for it twice.
@@ -68,6 +72,7 @@ impl Cluster {
             random,
             reporter,
             stop,
+            has_contact: AtomicBool::default(),
             began: Mutex::new(None),
             clock: Mutex::default(),
         }

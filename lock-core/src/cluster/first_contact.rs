@@ -1,6 +1,7 @@
 //! First contact: what is asked of a manager that has just begun waits for its connections, for a second at most.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -16,7 +17,7 @@ impl Cluster {
     /// Waits until a majority votes, or every first connection was made or failed, or a second has passed.
     pub(crate) async fn first_contact(&self) {
         // The common case, without a future: every acquisition passes here.
-        if self.has_quorum() {
+        if self.has_contact.load(Ordering::Acquire) || self.has_quorum() {
             return;
         }
         let mut joining: FuturesUnordered<_> = self.members.iter().map(|member| self.joined(member)).collect();
@@ -39,7 +40,7 @@ impl Cluster {
 
     /// If the first connection to a node is being made: the future of its success or failure.
     pub(crate) fn joining(self: &Arc<Self>, node: usize) -> Option<NodeFuture<()>> {
-        if *self.members[node].state.borrow() != MemberState::Joining {
+        if self.has_contact.load(Ordering::Acquire) || *self.members[node].state.borrow() != MemberState::Joining {
             return None;
         }
         let cluster = Arc::clone(self);
@@ -48,9 +49,17 @@ impl Cluster {
 
     /// How long replies to requests that are submitted now are awaited.
     pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
-        let joining = self.members.iter().any(|member| *member.state.borrow() == MemberState::Joining);
         let now = Instant::now();
-        if joining { now.max(self.first_contact_ends()) + node_timeout } else { now + node_timeout }
+        if !self.has_contact.load(Ordering::Acquire) && self.is_any_joining() {
+            now.max(self.first_contact_ends()) + node_timeout
+        } else {
+            now + node_timeout
+        }
+    }
+
+    /// Whether the first connection to a node is being made.
+    pub(super) fn is_any_joining(&self) -> bool {
+        self.members.iter().any(|member| *member.state.borrow() == MemberState::Joining)
     }
 
     /// How long first connections are awaited.

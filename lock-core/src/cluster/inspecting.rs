@@ -1,6 +1,7 @@
 //! When a node is inspected: at intervals while it is in good order, and at once when a reply, a broken connection or the end of a
 //! quarantine gives reason to.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -76,6 +77,7 @@ impl Cluster {
 
     /// Forgets what was found out over connections that are gone.
     pub(super) fn forget_inspections(&self) {
+        self.has_contact.store(false, Ordering::Release);
         for (node, member) in self.members.iter().enumerate() {
             let mut last = member.last_inspection.lock();
             last.error = None;

@@ -1,5 +1,7 @@
 //! The states of the nodes that callers see, as they follow from what the membership knows.
 
+use std::sync::atomic::Ordering;
+
 use tokio::time::Instant;
 
 use super::{Cluster, MemberState};
@@ -68,6 +70,7 @@ impl Cluster {
     /// Notes whether a majority votes.
     pub(super) fn note_quorum(&self) {
         let has_quorum = self.has_quorum();
+        self.has_contact.store(has_quorum && !self.is_any_joining(), Ordering::Release);
         self.answers.outage().inspected(has_quorum, self.now());
         if has_quorum {
             self.quorum_back.notify_waiters();

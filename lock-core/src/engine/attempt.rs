@@ -295,9 +295,9 @@ fn late_until(engine: &Engine, Wanted { options, until, .. }: Wanted<'_>, sent: 
     until.min(sent + valid).min(Instant::now() + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
 }
 
-/// Waits until a majority votes by this roster, or a newer one.
+/// Waits until a majority votes by this roster, or a newer one. Boxed, because it is rare: every attempt has room for it.
 async fn overtaken(engine: &Engine, roster: Option<u64>) {
-    engine.cluster.majority_votes_by(roster.unwrap_or_default()).await;
+    Box::pin(engine.cluster.majority_votes_by(roster.unwrap_or_default())).await;
 }
 
 fn confirm_vote(reply: &Result<Reply, NodeError>) -> ConfirmVote {

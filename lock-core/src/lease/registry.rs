@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ pub(crate) struct LeaseRegistry {
 
 #[derive(Default)]
 struct Leases {
-    registered: HashMap<u64, Registered>,
+    /// By their ids.
+    registered: BTreeMap<u64, Registered>,
     due: BTreeSet<(Instant, u64)>,
     /// Until when the renewer sleeps, or last slept; `None` if it sleeps without an end.
     asleep_until: Option<Instant>,

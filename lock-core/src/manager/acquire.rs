@@ -34,7 +34,8 @@ impl Inner {
     /// Takes the lock on a resource.
     pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
         let acquiring = Acquiring::begin(self.reporter(), resource, options);
-        let taken = self.take(resource, options, &acquiring).instrument(acquiring.span().clone()).await;
+        // Boxed: who awaits it moves the future about ten times before it is first polled.
+        let taken = Box::pin(self.take(resource, options, &acquiring).instrument(acquiring.span().clone())).await;
         acquiring.end(taken.as_ref().err());
         taken
     }

@@ -50,19 +50,17 @@ impl Inner {
 
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
     pub(super) async fn try_with_turn(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
-        let (options, until, terms) = (caller.options, caller.until(), HandoverTerms::from(caller.options));
+        let (options, until) = (caller.options, caller.until());
         let engine = &caller.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
         let (mut kind, mut pause, mut had_extra) = (AttemptKind::New, BACKOFF.0, false);
-        // What is rare is boxed: the future of an acquisition is as large as its largest branch, and is moved a dozen times before it is
-        // first polled.
+        // What is rare is boxed: the future of an acquisition is as large as its largest branch.
         loop {
             self.check_open(caller)?;
-            let (place, attempt) = attempt_in_turn(kind, &mut turn, caller).await;
-            let failed = match attempt {
-                Ok(grant) => return Ok(keep_or_pass_turn(grant, turn, caller)),
-                Err(failed) => failed,
+            let (place, failed) = match attempt_in_turn(kind, &mut turn, caller).await {
+                (_place, Ok(grant)) => return Ok(keep_or_pass_turn(grant, turn, caller)),
+                (place, Err(failed)) => (place, failed),
             };
             let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !engine.outage_lasts() => {
@@ -100,7 +98,7 @@ impl Inner {
             }
             match Box::pin(turn.wait(&failed, free_in, until)).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
-                Woken::Slot(grant) if terms.accept(&grant) => {
+                Woken::Slot(grant) if HandoverTerms::from(options).accept(&grant) => {
                     let slot = caller.shard.turns.hold_slot(grant.keys());
                     return Ok(Taken::Grant(grant, slot));
                 }
