@@ -42,6 +42,8 @@ pub(super) enum Kind {
     LosePrimary,
     /// `SIGSTOP` of a primary of a cluster, often until its replica has taken its place; later `SIGCONT`.
     StopPrimary,
+    /// A primary of a cluster is cut off from the other servers, until its replica has taken its place. Clients reach it all the time.
+    CutOffPrimary,
     /// `CLUSTER FAILOVER`.
     FailOver,
     /// A slot with locks is moved to another primary of its cluster, key by key.
@@ -113,6 +115,7 @@ impl Kind {
             Self::PauseClients => "pause_clients",
             Self::LosePrimary => "lose_primary",
             Self::StopPrimary => "stop_primary",
+            Self::CutOffPrimary => "cut_off_primary",
             Self::FailOver => "fail_over",
             Self::MoveSlot => "move_slot",
             Self::CrashServer => "crash_server",
@@ -154,6 +157,7 @@ impl Kind {
                 | Self::ReplicateCopy
                 | Self::LosePrimary
                 | Self::StopPrimary
+                | Self::CutOffPrimary
                 | Self::FailOver
                 | Self::MoveSlot
                 | Self::CrashServer
@@ -169,6 +173,7 @@ impl Kind {
             Self::FlushServer
                 | Self::ReplicateCopy
                 | Self::StopPrimary
+                | Self::CutOffPrimary
                 | Self::FailOver
                 | Self::MoveSlot
                 | Self::RecreateTable
@@ -212,7 +217,7 @@ impl Fault {
             Kind::StopService => (300, 2_500),
             Kind::KillService => (50, 800),
             // Its replica takes its place after some three seconds.
-            Kind::LosePrimary => (4_500, 5_500),
+            Kind::LosePrimary | Kind::CutOffPrimary => (4_500, 5_500),
             Kind::StopPrimary => (1_000, 5_000),
             _ => (100, 2_000),
         };

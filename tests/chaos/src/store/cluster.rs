@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lock_core::LockManagerBuilder;
-use lock_support::{RedisServer, SlotCluster};
+use lock_support::{Bus, RedisServer, SlotCluster};
 use redis::RedisResult;
 use tokio::time::{sleep, timeout};
 
@@ -21,11 +21,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How often a cluster is asked whether it votes: every server is asked.
 const LOOK: Duration = Duration::from_millis(50);
 
-pub(super) const FAULTS: [Kind; 9] = [
+pub(super) const FAULTS: [Kind; 10] = [
     Kind::FailOver,
     Kind::MoveSlot,
     Kind::LosePrimary,
     Kind::StopPrimary,
+    Kind::CutOffPrimary,
     Kind::KillServer,
     Kind::StopServer,
     Kind::FlushServer,
@@ -42,6 +43,8 @@ pub(in super::super) fn named_in(builder: LockManagerBuilder, clusters: &[String
 /// A cluster, and what is done to it.
 pub(in super::super) struct Cluster {
     cluster: SlotCluster,
+    /// Over which its servers talk to each other.
+    bus: Bus,
     /// How many faults there were.
     faults: usize,
     /// The server that was killed or stopped.
@@ -50,8 +53,8 @@ pub(in super::super) struct Cluster {
 
 impl Cluster {
     pub(super) async fn start(arguments: &[&str]) -> Self {
-        let cluster = SlotCluster::start_with(PRIMARIES, 1, arguments).await;
-        Self { cluster, faults: 0, hit: None }
+        let (cluster, bus) = SlotCluster::start_with_bus(PRIMARIES, 1, arguments).await;
+        Self { cluster, bus, faults: 0, hit: None }
     }
 
     pub(super) fn addresses(&self) -> Vec<String> {
@@ -73,6 +76,7 @@ impl Cluster {
                 self.cluster.servers[primary].stop();
                 self.hit = Some(primary);
             }
+            Kind::CutOffPrimary => self.bus.cut_off(&self.cluster, primary),
             Kind::FailOver => {
                 let replica = self.replica_of(primary).await.ok_or("a primary has no replica")?;
                 self.cluster.fail_over(replica).await;
@@ -93,6 +97,7 @@ impl Cluster {
         match (kind, hit) {
             (Kind::KillServer | Kind::LosePrimary, Some(hit)) => self.cluster.servers[hit].restart_empty().await,
             (Kind::StopPrimary, Some(hit)) => self.cluster.servers[hit].cont(),
+            (Kind::CutOffPrimary, _) => self.bus.heal(),
             (Kind::StopServer, _) => self.cluster.servers.iter().for_each(RedisServer::cont),
             _ => {}
         }
