@@ -143,7 +143,8 @@ fn judge(world: &World<'_>, report: &mut Report) {
         free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy, world.plan.store.outlives()),
         served: liveness::the_quick_resource_is_served(&waiting, &called),
         passed: fairness::no_process_starves(&all, &waiting, &quiet, SERVICES),
-        order: fairness::local_queues_are_fifo(&waiting, &quiet),
+        // Wake-ups come from outside of a process: its own callers stay in order without them.
+        order: fairness::local_queues_are_fifo(&waiting, &healthy),
         writers: liveness::writers_are_served_beside_readers(&all, &waiting, &quiet),
     };
     let queues = QueueStats::count(nemesis, &all, &waiting, &findings, world.wakeups.read());
