@@ -181,6 +181,6 @@ pub use redis;
 /// The client that [`PostgresNode::from_factory`] takes the configuration of, in the version that fits.
 #[cfg(feature = "postgres")]
 pub use tokio_postgres;
-/// The TLS library that [`RedisNode::from_url_with_tls`] takes its configuration from, in the version that fits.
+/// The TLS library that [`LockManagerBuilder::tls`] takes its configuration from, in the version that fits.
 #[cfg(feature = "tls")]
 pub use tokio_rustls::rustls;

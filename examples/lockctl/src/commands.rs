@@ -3,15 +3,11 @@
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::{self, Write as _};
-#[cfg(feature = "tls")]
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::limits::MIN_TTL;
 use lock_core::quorum::quarantine_length;
 use lock_core::{LockManager, LockManagerBuilder};
-#[cfg(feature = "tls")]
-use lock_core::{PostgresNode, RedisNode};
 use tokio::time::{sleep, timeout};
 
 use crate::args::{Cli, Command, FormArgs, MaxTtlArgs, SetArgs};
@@ -84,12 +80,16 @@ fn builder(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
         builder = builder.sentinel(&set.sentinels, master);
     }
     builder = builder.redis_cluster(&set.clusters).shards(set.shards);
+    #[cfg(feature = "tls")]
+    if let Some(config) = set.tls.config()? {
+        builder = builder.tls(config);
+    }
     Ok(builder.prefix(&set.prefix).set_name(&set.set_name).assume_durable(set.assume_durable))
 }
 
 /// The masters that are named by their addresses.
 fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
-    let mut builder = LockManager::builder();
+    let builder = LockManager::builder();
     // The servers of an ensemble have commas between them, as masters do.
     let urls = set.urls.join(",");
     if urls.is_empty() && !(set.sentinels.is_empty() && set.clusters.is_empty()) {
@@ -99,18 +99,7 @@ fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
         return Ok(builder.zookeeper(ensemble));
     }
     let (postgres, redis): (Vec<&str>, Vec<&str>) = urls.split(',').partition(|url| url.starts_with("postgres"));
-    #[cfg(feature = "tls")]
-    if let Some(config) = set.tls.config()? {
-        for url in redis {
-            builder = builder.nodes([RedisNode::from_url_with_tls(url, Arc::clone(&config))?]);
-        }
-        for url in postgres {
-            builder = builder.nodes([PostgresNode::from_url_with_tls(url, Arc::clone(&config))?]);
-        }
-        return Ok(builder);
-    }
-    builder = builder.redis(redis).postgres(postgres);
-    Ok(builder)
+    Ok(builder.redis(redis).postgres(postgres))
 }
 
 /// What the masters have, if they say so in time.

@@ -55,8 +55,8 @@
 //! otherwise the error of `connect` has the SQL for somebody who may. Each manager has one connection, and one more once it waits for a
 //! lock that another process has. Both must be sessions of their own, with the settings of their startup packet: `PgBouncer`, which drops
 //! them, is refused in every `pool_mode`, and nothing is changed in its sessions. Name the server itself. With
-//! `sslmode=require` in the URL and the feature `tls`, connections are secure, and certificates are always checked; or give a node a
-//! configuration of rustls (`PostgresNode::from_url_with_tls`), or streams of your own (`PostgresNode::from_factory`). No function that hosts
+//! `sslmode=require` in the URL and the feature `tls`, connections are secure, and certificates are always checked; or give the
+//! builder a configuration of rustls (`tls`), or streams of your own (`PostgresNode::from_factory`). No function that hosts
 //! deny to their users is called; `docs/operations.md` says what a hosted database has to allow.
 //!
 //! # What it costs

@@ -53,7 +53,8 @@
 //! # Redis or PostgreSQL of a host
 //!
 //! With most hosting providers, only two things differ: passwords change, and the eviction policy may be fixed. If it evicts keys, keep
-//! nothing but locks there.
+//! nothing but locks there. If its certificates have an issuer of their own, or it asks for a client certificate, give the builder a
+//! rustls configuration (`tls`).
 //!
 #![cfg_attr(feature = "tls", doc = "```no_run")]
 #![cfg_attr(not(feature = "tls"), doc = "```ignore")]

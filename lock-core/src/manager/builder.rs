@@ -3,6 +3,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+use tokio_rustls::rustls::ClientConfig;
 
 use super::check::{check_nodes, check_options, check_shards, divide};
 use super::connect::check_masters;
@@ -57,6 +59,8 @@ pub struct LockManagerBuilder {
     pub(super) replication: Option<(u32, Duration)>,
     pub(super) tolerate_eviction: bool,
     pub(super) credentials: Option<CredentialsProvider>,
+    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+    pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) prefix: String,
     pub(super) shards: u32,
     /// Without the names of the nodes and the longest time to live.
@@ -81,6 +85,8 @@ impl Default for LockManagerBuilder {
             replication: None,
             tolerate_eviction: false,
             credentials: None,
+            #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+            tls: None,
             prefix: "lock:".to_owned(),
             shards: 1,
             config: MembershipConfig::default(),

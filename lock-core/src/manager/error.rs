@@ -6,6 +6,8 @@ use crate::limits::{InvalidName, OutOfRange};
 use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 use crate::node::InvalidReplication;
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+use crate::node::InvalidTls;
 use crate::node::InvalidUrl;
 use crate::quorum::majority;
 
@@ -23,6 +25,10 @@ pub enum ConfigError {
     /// `credentials` does not apply to a master, or its URL has a login.
     #[error(transparent)]
     InvalidCredentials(#[from] InvalidCredentials),
+    /// `tls` does not apply to a master, or its URL does not ask for TLS.
+    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+    #[error(transparent)]
+    InvalidTls(#[from] InvalidTls),
     /// A setting for Redis servers, `replicated` or `tolerate_eviction`, does not apply to a master of another store, or to one that was not
     /// named by an address.
     #[error(

@@ -2,6 +2,9 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+use tokio_rustls::rustls::ClientConfig;
+
 use super::LockManagerBuilder;
 use super::named_node::NamedNode;
 use crate::node::{Credentials, CredentialsProvider, LockNode};
@@ -138,6 +141,45 @@ impl LockManagerBuilder {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         self.credentials = Some(CredentialsProvider::new(provider));
+        self
+    }
+
+    /// Sets the configuration of TLS for all masters: for roots that the system does not trust, for a certificate of the client, or for
+    /// another provider of cryptography.
+    ///
+    /// For masters named with `redis`, `redis_cluster`, `sentinel` or `postgres`, whose URLs ask for TLS: `rediss://`, or
+    /// `sslmode=require`. One that does not is refused, rather than connected to without TLS. It is used for every server of a cluster, and for those of
+    /// a Sentinel that have `rediss://`.
+    ///
+    /// Defaults to trusting what the system trusts, or the file that the variable `SSL_CERT_FILE` names.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "redis", doc = "```no_run")]
+    #[cfg_attr(not(feature = "redis"), doc = "```ignore")]
+    /// use lock_core::LockManager;
+    /// use lock_core::rustls::pki_types::pem::PemObject as _;
+    /// use lock_core::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    /// use lock_core::rustls::{ClientConfig, RootCertStore};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut roots = RootCertStore::empty();
+    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
+    /// let client = CertificateDer::pem_file_iter("client.pem")?.collect::<Result<_, _>>()?;
+    /// let key = PrivateKeyDer::from_pem_file("client.key")?;
+    /// let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(client, key)?;
+    ///
+    /// let locks = LockManager::builder()
+    ///     .redis_cluster(["rediss://app:secret@redis-1:6380,redis-2:6380,redis-3:6380"])
+    ///     .tls(config)
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Self {
+        self.tls = Some(config.into());
         self
     }
 

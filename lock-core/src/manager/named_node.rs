@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+use tokio_rustls::rustls::ClientConfig;
+
 use super::{ConfigError, LockManagerBuilder};
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+use crate::node::InvalidTls;
 #[cfg(feature = "postgres")]
 use crate::node::PostgresNode;
 #[cfg(feature = "redis")]
@@ -26,6 +31,18 @@ impl NamedNode {
             #[cfg(feature = "postgres")]
             Self::Postgres(node) => node.name(),
             Self::Other(node) => node.name(),
+        }
+    }
+
+    /// The node, by this configuration of TLS.
+    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+    fn with_tls(self, config: &Arc<ClientConfig>) -> Result<Self, InvalidTls> {
+        match self {
+            #[cfg(feature = "redis")]
+            Self::Redis(node) => node.tls(Arc::clone(config)).map(Self::Redis),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(node) => node.tls(Arc::clone(config)).map(Self::Postgres),
+            Self::Other(node) => Err(InvalidTls { node: node.name().to_owned() }),
         }
     }
 
@@ -68,6 +85,11 @@ impl LockManagerBuilder {
     pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
         let finish = |named: Result<NamedNode, ConfigError>| {
             let named = named?;
+            #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+            let named = match &self.tls {
+                Some(config) => named.with_tls(config)?,
+                None => named,
+            };
             let named = match &self.credentials {
                 Some(provider) => named.with_credentials(provider)?,
                 None => named,

@@ -15,4 +15,6 @@ pub use crate::error::{NotMember, Refusal};
 pub use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 pub use crate::node::InvalidReplication;
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+pub use crate::node::InvalidTls;
 pub use crate::node::InvalidUrl;

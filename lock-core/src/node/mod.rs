@@ -69,6 +69,8 @@ pub use self::reply_sender::ReplySender;
 pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
 pub use self::slots::{SlotOffer, Slots};
+#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+pub use self::tls::InvalidTls;
 pub(crate) use self::vote_timer::VoteReporter;
 pub use self::wakeup::{RESERVATION_TTL, Wakeup, Wakeups};
 #[cfg(feature = "zookeeper")]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_native_certs::load_native_certs;
+use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -18,8 +19,20 @@ use super::{NodeError, Refusal};
 /// How long the handshake may take. Shorter than connecting may, so that the error can say what was waited for.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(750);
 
+/// A configuration of TLS does not apply to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "tls is for masters that are named with redis, redis_cluster, sentinel or postgres by a URL that asks for TLS (rediss://, \
+     sslmode=require), and {node} is not; for one of nodes([...]), use the method tls of RedisNode or PostgresNode; a factory secures its \
+     connections itself"
+)]
+pub struct InvalidTls {
+    /// The name of the node.
+    pub node: String,
+}
+
 /// Trusts what the system trusts.
-pub(super) fn default_config() -> Result<Arc<ClientConfig>, String> {
+fn default_config() -> Result<TlsConnector, String> {
     let mut roots = RootCertStore::empty();
     let found = load_native_certs();
     // One certificate that cannot be read is no reason not to use the others.
@@ -27,8 +40,8 @@ pub(super) fn default_config() -> Result<Arc<ClientConfig>, String> {
     if roots.is_empty() {
         let reasons: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
         return Err(format!(
-            "the system has no trusted certificates; install them (ca-certificates), name a file in SSL_CERT_FILE, or use \
-             from_url_with_tls {reasons:?}"
+            "the system has no trusted certificates; install them (ca-certificates), name a file in SSL_CERT_FILE, or give a \
+             configuration with tls {reasons:?}"
         ));
     }
     // `ClientConfig::builder` would panic if the process has not chosen between two providers that are built in.
@@ -36,14 +49,14 @@ pub(super) fn default_config() -> Result<Arc<ClientConfig>, String> {
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("the installed rustls CryptoProvider is of no use: {error}"))?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()).into())
 }
 
 /// An error that stays until somebody mends a certificate or a setting. Any other may pass.
 pub(super) fn refusal(error: &rustls::Error) -> NodeError {
     let remedy = match error {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "; add its issuer to the certificates that the system trusts, or use from_url_with_tls"
+            "; add its issuer to the certificates that the system trusts, or give a configuration that trusts it with tls"
         }
         rustls::Error::InvalidMessage(_) => "; is it a port for TLS?",
         rustls::Error::AlertReceived(
@@ -51,7 +64,7 @@ pub(super) fn refusal(error: &rustls::Error) -> NodeError {
             | AlertDescription::HandshakeFailure
             | AlertDescription::UnknownCA
             | AlertDescription::BadCertificate,
-        ) => "; the server may want a certificate of the client, see from_url_with_tls",
+        ) => "; the server may want a certificate of the client: give a configuration that has one with tls",
         rustls::Error::InvalidCertificate(_) => "",
         _ => return NodeError::Unreachable { reason: format!("TLS: {error}") },
     };
@@ -61,20 +74,31 @@ pub(super) fn refusal(error: &rustls::Error) -> NodeError {
 /// How to secure the connections to a server.
 #[derive(Clone)]
 pub(super) struct Tls {
-    connector: TlsConnector,
+    /// Or why the system trusts nobody. It need not if there will be another configuration.
+    connector: Result<TlsConnector, String>,
     name: ServerName<'static>,
 }
 
 impl Tls {
-    pub(super) fn new(host: &str, config: Arc<ClientConfig>) -> Result<Self, String> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-        Ok(Self { connector: TlsConnector::from(config), name })
+    /// As the system trusts.
+    pub(super) fn new(host: &str) -> Result<Self, String> {
+        Ok(Self { connector: default_config(), name: name_of(host)? })
+    }
+
+    /// By this configuration.
+    pub(super) fn with(&self, config: &Arc<ClientConfig>) -> Self {
+        Self { connector: Ok(Arc::clone(config).into()), name: self.name.clone() }
     }
 
     /// The same trust, for another host.
     #[cfg(feature = "redis")]
     pub(super) fn at(&self, host: &str) -> Result<Self, String> {
-        Self::new(host, Arc::clone(self.connector.config()))
+        Ok(Self { connector: self.connector.clone(), name: name_of(host)? })
+    }
+
+    /// What shakes hands; or why nobody is trusted, which is not worth a connection.
+    pub(super) fn connector(&self) -> Result<&TlsConnector, NodeError> {
+        self.connector.as_ref().map_err(|detail| Refusal::Tls { detail: detail.clone() }.into())
     }
 
     /// Secures a connection to the server.
@@ -82,7 +106,8 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        match timeout(HANDSHAKE_TIMEOUT, self.connector.connect(self.name.clone(), stream)).await {
+        let connector = self.connector()?;
+        match timeout(HANDSHAKE_TIMEOUT, connector.connect(self.name.clone(), stream)).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(error)) => Err(match cause_in(&error) {
                 Some(cause) => refusal(cause),
@@ -93,6 +118,10 @@ impl Tls {
             }
         }
     }
+}
+
+fn name_of(host: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())
 }
 
 /// What went wrong in TLS, if that is why reading or writing failed.

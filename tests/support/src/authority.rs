@@ -45,7 +45,8 @@ impl Authority {
         (RedisServer::start_with(&own).await, port)
     }
 
-    fn issue(&self, name: &str) -> [String; 2] {
+    /// The files with a certificate for a name, and with its key.
+    pub(crate) fn issue(&self, name: &str) -> [String; 2] {
         let (mut params, key) = (CertificateParams::new([name.to_owned()]).unwrap(), KeyPair::generate().unwrap());
         params.distinguished_name.push(DnType::CommonName, name);
         let certificate: Certificate = params.signed_by(&key, &self.issuer).unwrap();

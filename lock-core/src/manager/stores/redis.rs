@@ -57,7 +57,7 @@ impl LockManagerBuilder {
     /// master is written as its name, or as a URL with the name instead of the host: `redis://user:password@mymaster/0`. With
     /// the feature `tls`, `rediss://` works for both; the certificate has to be valid for the address that the sentinels
     /// name. The user needs `+role` on the master, besides what [`RedisNode`](crate::RedisNode#permissions) lists, and `+sentinel` on
-    /// the sentinels. A TLS configuration of your own is not supported here.
+    /// the sentinels.
     ///
     /// # Examples
     ///

@@ -100,6 +100,10 @@ async fn is_redis(mut stream: Box<dyn Io>) -> bool {
 
 /// Opens a connection to a server, over TLS if it is to be. Nothing is said on it yet.
 pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &address.tls {
+        tls.connector()?;
+    }
     let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
     #[cfg(feature = "tls")]
     if let Some(tls) = &address.tls {

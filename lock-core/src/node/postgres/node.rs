@@ -20,7 +20,7 @@ use crate::forward_to_node;
 use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
-use crate::node::tls::{Tls, default_config};
+use crate::node::tls::{InvalidTls, Tls};
 use crate::node::{
     Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, ReplySender,
     Request, Wakeups,
@@ -96,62 +96,35 @@ impl PostgresNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`] if the URL does not parse, or names several hosts; or if it asks for TLS, but the feature is off, or the system
-    /// trusts no certificates.
+    /// [`InvalidUrl`] if the URL does not parse, or names several hosts; or if it asks for TLS, but the feature is off, or names a socket.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let address = Address::parse(url)?;
         #[cfg(feature = "tls")]
-        if address.uses_tls {
-            let config = default_config().map_err(|reason| InvalidUrl::new(url, reason))?;
-            return Self::over_tls(url, address, config);
-        }
+        let address = if address.uses_tls { Self::over_tls(url, address)? } else { address };
         Ok(Self::new(Source::Address(Box::new(address)), Login::default(), true))
     }
 
-    /// Creates a node for a database at a URL, and connects to it with this configuration of TLS: for roots that the system does not
-    /// trust, for a certificate of the client, or for another provider of cryptography.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use std::sync::Arc;
-    ///
-    /// use lock_core::rustls::pki_types::CertificateDer;
-    /// use lock_core::rustls::pki_types::pem::PemObject as _;
-    /// use lock_core::rustls::{ClientConfig, RootCertStore};
-    /// use lock_core::{LockManager, PostgresNode};
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut roots = RootCertStore::empty();
-    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
-    /// let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    ///
-    /// let node = PostgresNode::from_url_with_tls("postgres://app:secret@db/shop?sslmode=require", Arc::new(config))?;
-    /// let locks = LockManager::builder().nodes([node]).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`] if the URL does not parse, names several hosts or a socket, or does not have `sslmode=require`.
     #[cfg(feature = "tls")]
-    pub fn from_url_with_tls(url: &str, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
-        let address = Address::parse(url)?;
-        if !address.uses_tls {
-            return Err(InvalidUrl::new(url, "expected sslmode=require, for TLS"));
-        }
-        Self::over_tls(url, address, config)
-    }
-
-    #[cfg(feature = "tls")]
-    fn over_tls(url: &str, address: Address, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
+    fn over_tls(url: &str, address: Address) -> Result<Address, InvalidUrl> {
         let Host::Tcp(host) = &address.host else {
             return Err(InvalidUrl::new(url, "TLS is not for sockets; leave sslmode out"));
         };
-        let tls = Tls::new(host, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        let address = Address { tls: Some(tls), ..address };
-        Ok(Self::new(Source::Address(Box::new(address)), Login::default(), true))
+        let tls = Tls::new(host).map_err(|reason| InvalidUrl::new(url, reason))?;
+        Ok(Address { tls: Some(tls), ..address })
+    }
+
+    /// Connects by this configuration of TLS.
+    ///
+    /// [`LockManagerBuilder::tls`](crate::LockManagerBuilder::tls), which has an example, does the same for all masters of a builder.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTls`] if the URL does not have `sslmode=require`, or the connections come from a factory.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
+        let Shared { source, login, synchronous_commit, .. } = &*self.0;
+        let source = source.with_tls(&config.into()).ok_or_else(|| InvalidTls { node: source.name().to_owned() })?;
+        Ok(Self::new(source, login.clone(), *synchronous_commit))
     }
 
     /// Creates a node for a server that `factory` opens streams to: through a proxy, or over TLS of another library. `name` is the server's

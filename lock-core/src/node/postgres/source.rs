@@ -8,6 +8,8 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::connect::reach;
@@ -79,6 +81,14 @@ impl Source {
             Self::Address(address) => Self::Address(Box::new(address.logging_in(credentials))),
             Self::Factory(factory) => Self::Factory(factory.clone()),
         }
+    }
+
+    /// The same server, by another configuration of TLS; nothing if it is not one with TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Option<Self> {
+        let Self::Address(address) = self else { return None };
+        let tls = address.tls.as_ref()?.with(config);
+        Some(Self::Address(Box::new(Address { tls: Some(tls), ..(**address).clone() })))
     }
 
     /// Opens a stream. Nothing is said on it yet.

@@ -22,7 +22,7 @@ use super::network::Network;
 use super::query::read;
 use crate::node::tcp::{self, Io};
 #[cfg(feature = "tls")]
-use crate::node::tls::{Tls, default_config};
+use crate::node::tls::Tls;
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
@@ -73,24 +73,31 @@ impl Server {
     /// The server at an address. The errors name this URL.
     pub(super) fn new(address: Address, url: &str) -> Result<Self, InvalidUrl> {
         #[cfg(feature = "tls")]
-        if address.uses_tls {
-            let server = default_config().and_then(|config| Self::over_tls(address.info, config));
-            return server.map_err(|reason| InvalidUrl::new(url, reason));
-        }
+        let tls = match address.info.addr() {
+            ConnectionAddr::Tcp(host, _) if address.uses_tls => {
+                Some(Tls::new(host).map_err(|reason| InvalidUrl::new(url, reason))?)
+            }
+            _ => None,
+        };
         _ = url;
         Ok(Self {
             info: address.info,
             network: None,
             #[cfg(feature = "tls")]
-            tls: None,
+            tls,
         })
     }
 
+    /// The same server, by another configuration of TLS, if it is one with TLS.
     #[cfg(feature = "tls")]
-    pub(super) fn over_tls(info: ConnectionInfo, config: Arc<ClientConfig>) -> Result<Self, String> {
-        let ConnectionAddr::Tcp(host, _) = info.addr() else { return Err("expected a host".into()) };
-        let tls = Tls::new(host, config)?;
-        Ok(Self { info, network: None, tls: Some(tls) })
+    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Self {
+        Self { tls: self.tls.as_ref().map(|tls| tls.with(config)), ..self.clone() }
+    }
+
+    /// Whether it is connected to over TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// The same server, in another network.
@@ -168,6 +175,10 @@ impl Server {
             ConnectionAddr::Tcp(host, port) => {
                 if let Some(network) = &self.network {
                     return Ok(over(network.dial(host, *port).await.map_err(failed)?, login, config).await);
+                }
+                #[cfg(feature = "tls")]
+                if let Some(tls) = &self.tls {
+                    tls.connector()?;
                 }
                 let stream = tcp::connect(host, *port).await.map_err(failed)?;
                 #[cfg(feature = "tls")]

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
-#[cfg(feature = "tls")]
-use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::connect::Server;
@@ -20,8 +18,8 @@ impl RedisNode {
     /// `unix:///path`. Does not connect: the first inspection does.
     ///
     /// `rediss://` is TLS, and needs the feature `tls`. The server's certificate must be valid for the host of the URL, and its
-    /// issuer among those that the system trusts; or in the file that the variable `SSL_CERT_FILE` names. The cryptography is that
-    /// of the `CryptoProvider` that the process has installed for rustls, otherwise of ring.
+    /// issuer among those that the system trusts; or in the file that the variable `SSL_CERT_FILE` names; or in a configuration of your own,
+    /// see `tls`. The cryptography is that of the `CryptoProvider` that the process has installed for rustls, otherwise of ring.
     ///
     /// # Examples
     ///
@@ -35,52 +33,10 @@ impl RedisNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidUrl`] if the URL does not parse; or if it asks for TLS, but the feature is off, or the system trusts no
-    /// certificates.
+    /// [`InvalidUrl`] if the URL does not parse; or if it asks for TLS, but the feature is off.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
         let address = Address::parse(url)?;
         Ok(Self::new(address.name.clone(), Source::Master(Master::Server(Box::new(Server::new(address, url)?)))))
-    }
-
-    /// Creates a node for the server at a URL with `rediss://`, and connects to it with this configuration of TLS: for roots that
-    /// the system does not trust, for a certificate of the client, or for another provider of cryptography.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use std::sync::Arc;
-    ///
-    /// use lock_core::rustls::pki_types::pem::PemObject as _;
-    /// use lock_core::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    /// use lock_core::rustls::{ClientConfig, RootCertStore};
-    /// use lock_core::{LockManager, RedisNode};
-    ///
-    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut roots = RootCertStore::empty();
-    /// roots.add(CertificateDer::from_pem_file("ca.pem")?)?;
-    /// let client = CertificateDer::pem_file_iter("client.pem")?.collect::<Result<_, _>>()?;
-    /// let key = PrivateKeyDer::from_pem_file("client.key")?;
-    /// let config = ClientConfig::builder().with_root_certificates(roots).with_client_auth_cert(client, key)?;
-    /// let config = Arc::new(config);
-    ///
-    /// let node = |host| RedisNode::from_url_with_tls(&format!("rediss://app:secret@{host}:6380"), Arc::clone(&config));
-    /// let nodes = [node("redis-1")?, node("redis-2")?, node("redis-3")?];
-    /// let locks = LockManager::builder().nodes(nodes).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidUrl`] if the URL does not parse, or does not begin with `rediss://`.
-    #[cfg(feature = "tls")]
-    pub fn from_url_with_tls(url: &str, config: Arc<ClientConfig>) -> Result<Self, InvalidUrl> {
-        let address = Address::parse(url)?;
-        if !address.uses_tls {
-            return Err(InvalidUrl::new(url, "expected rediss://, for TLS"));
-        }
-        let server = Server::over_tls(address.info, config).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Self::new(address.name, Source::Master(Master::Server(Box::new(server)))))
     }
 
     /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::CONNECT_TIMEOUT;
@@ -18,6 +20,8 @@ use super::warnings::Warnings;
 use crate::forward_to_node;
 use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
+#[cfg(feature = "tls")]
+use crate::node::tls::InvalidTls;
 use crate::node::{
     Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal,
     ReplySender, Request, Wakeups, in_memory_timeout,
@@ -175,6 +179,20 @@ impl RedisNode {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         self.with_credentials(CredentialsProvider::new(provider))
+    }
+
+    /// Connects by this configuration of TLS. For a [Sentinel](Self::from_sentinel), it is for all of its servers that have `rediss://`.
+    ///
+    /// [`LockManagerBuilder::tls`](crate::LockManagerBuilder::tls), which has an example, does the same for all masters of a builder.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTls`] if the URL does not begin with `rediss://`, or the connections come from a factory.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
+        let Shared { name, source, .. } = &*self.shared;
+        let source = source.with_tls(&config.into()).ok_or_else(|| InvalidTls { node: name.clone() })?;
+        Ok(Self::with(name.clone(), source, Arc::default(), self.settings))
     }
 
     pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {

@@ -8,6 +8,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::{ConnectionAddr, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::connect::{Server, settings};
@@ -72,6 +74,13 @@ impl Seeds {
     /// The same, with another login to all servers of the cluster.
     pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
         let seeds = self.seeds.iter().map(|(name, server)| (name.clone(), server.logging_in(credentials)));
+        Self { name: self.name.clone(), seeds: seeds.collect(), heard: Arc::clone(&self.heard) }
+    }
+
+    /// The same, by another configuration of TLS to all servers of the cluster.
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Self {
+        let seeds = self.seeds.iter().map(|(name, server)| (name.clone(), server.with_tls(config)));
         Self { name: self.name.clone(), seeds: seeds.collect(), heard: Arc::clone(&self.heard) }
     }
 

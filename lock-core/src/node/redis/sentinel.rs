@@ -1,10 +1,14 @@
 //! A master that Redis Sentinel watches over: who it is is asked at every connect.
 
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::AsyncConnectionConfig;
 use tokio::time::timeout;
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::connect::{Connected, Server, settings};
@@ -40,6 +44,19 @@ impl Sentinels {
     /// The same, with another login to the master.
     pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
         Self { login: self.login.logging_in(credentials), ..self.clone() }
+    }
+
+    /// The sentinels, and the master wherever it is.
+    #[cfg(feature = "tls")]
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.sentinels.iter().map(|(_, sentinel)| sentinel).chain([&self.login])
+    }
+
+    /// The same, by another configuration of TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Self {
+        let sentinels = self.sentinels.iter().map(|(name, sentinel)| (name.clone(), sentinel.with_tls(config)));
+        Self { sentinels: sentinels.collect(), master: self.master.clone(), login: self.login.with_tls(config) }
     }
 
     /// Connects to the master that most of the sentinels name, by a configuration that is for one connection.

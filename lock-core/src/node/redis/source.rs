@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
+#[cfg(feature = "tls")]
+use tokio_rustls::rustls::ClientConfig;
 
 use super::classify::factory_error;
 use super::connect::{Connected, Server};
@@ -42,6 +44,25 @@ impl Source {
             Self::Master(Master::Sentinels(sentinels)) => Some(sentinels.login.has_login()),
             Self::Master(Master::Factory(_)) => None,
             Self::Cluster(seeds) => Some(seeds.servers().any(Server::has_login)),
+        }
+    }
+
+    /// The same, by another configuration of TLS; nothing if no server of it is one with TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Option<Self> {
+        match self {
+            Self::Master(Master::Server(server)) => {
+                let with = || Self::Master(Master::Server(Box::new(server.with_tls(config))));
+                server.uses_tls().then(with)
+            }
+            Self::Master(Master::Sentinels(sentinels)) => {
+                let with = || Self::Master(Master::Sentinels(Box::new(sentinels.with_tls(config))));
+                sentinels.servers().any(Server::uses_tls).then(with)
+            }
+            Self::Master(Master::Factory(_)) => None,
+            Self::Cluster(seeds) => {
+                seeds.servers().any(Server::uses_tls).then(|| Self::Cluster(seeds.with_tls(config)))
+            }
         }
     }
 

@@ -1,6 +1,5 @@
 //! A server that speaks TLS.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::masters::Refusal;
@@ -23,7 +22,7 @@ fn over_tls(server: &PostgresServer, trusted: &CertifiedKey<KeyPair>) -> LockMan
     roots.add(trusted.cert.der().clone()).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let url = format!("{}?sslmode=require", server.url());
-    LockManager::builder().nodes([PostgresNode::from_url_with_tls(&url, Arc::new(config)).unwrap()])
+    LockManager::builder().postgres([url]).tls(config)
 }
 
 async fn refusal(builder: LockManagerBuilder) -> String {
@@ -58,7 +57,7 @@ async fn a_certificate_that_does_not_fit_and_a_server_without_tls_are_refused_wi
     let (ours, others) = (certificate("127.0.0.1"), certificate("postgres.example"));
     let stranger = server(&others).await;
     let detail = refusal(over_tls(&stranger, &ours)).await;
-    assert!(detail.contains("from_url_with_tls"), "{detail}");
+    assert!(detail.contains("a configuration that trusts it with tls"), "{detail}");
     let detail = refusal(over_tls(&stranger, &others)).await;
     assert!(detail.contains("postgres.example"), "{detail}");
     let plain = PostgresServer::start().await;
@@ -69,9 +68,8 @@ async fn a_certificate_that_does_not_fit_and_a_server_without_tls_are_refused_wi
 #[test]
 fn a_configuration_of_tls_is_only_for_urls_with_tls() {
     let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();
-    let config = Arc::new(config);
-    for url in ["postgres://u:s3cret@h/db", "postgres://u:s3cret@%2Frun%2Fpostgresql/db?sslmode=require"] {
-        let error = PostgresNode::from_url_with_tls(url, Arc::clone(&config)).unwrap_err();
-        assert!(error.to_string().contains("sslmode") && !error.to_string().contains("s3cret"), "{error}");
-    }
+    let error = PostgresNode::from_url("postgres://u:s3cret@h/db").unwrap().tls(config).unwrap_err();
+    assert!(error.to_string().contains("sslmode") && !error.to_string().contains("s3cret"), "{error}");
+    let error = PostgresNode::from_url("postgres://u:s3cret@%2Frun%2Fpostgresql/db?sslmode=require").unwrap_err();
+    assert!(error.to_string().contains("sslmode") && !error.to_string().contains("s3cret"), "{error}");
 }

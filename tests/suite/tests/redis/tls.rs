@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::masters::Refusal;
+use lock_core::masters::{InvalidTls, Refusal};
 use lock_core::rustls::ClientConfig;
-use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder, LockNode as _, NodeError, RedisNode};
-use lock_support::{Authority, RedisServer, eventually, eventually_async, free_port};
+use lock_core::{
+    ConfigError, ConnectError, LockManager, LockManagerBuilder, LockNode as _, MemoryNode, NodeError, RedisNode,
+};
+use lock_support::{Authority, RedisServer, Sentinel, SlotCluster, eventually, eventually_async, free_port};
 use tokio::process::Command;
 
 use crate::authority::{certified_client_of, client_of};
@@ -14,10 +16,10 @@ use crate::waiter::Waiter;
 
 const NO_CLIENT_CERTIFICATES: [&str; 2] = ["--tls-auth-clients", "no"];
 const HOST: &str = "127.0.0.1";
+const TTL: Duration = Duration::from_secs(2);
 
 fn over_tls(urls: &[String], config: &Arc<ClientConfig>) -> LockManagerBuilder {
-    let nodes = urls.iter().map(|url| RedisNode::from_url_with_tls(url, Arc::clone(config)).unwrap());
-    LockManager::builder().nodes(nodes).node_timeout(Duration::from_secs(1))
+    LockManager::builder().redis(urls).tls(Arc::clone(config)).node_timeout(Duration::from_secs(1))
 }
 
 async fn refusal(builder: LockManagerBuilder) -> String {
@@ -94,7 +96,7 @@ async fn a_certificate_that_does_not_fit_and_a_port_without_tls_are_refused_with
     let (server, port) = authority.server("redis.example", &NO_CLIENT_CERTIFICATES).await;
     let url = [format!("rediss://{HOST}:{port}")];
     let detail = refusal(over_tls(&url, &client_of(&stranger))).await;
-    assert!(detail.contains("UnknownIssuer") && detail.contains("from_url_with_tls"), "{detail}");
+    assert!(detail.contains("UnknownIssuer") && detail.contains("a configuration that trusts it with tls"), "{detail}");
     let detail = refusal(over_tls(&url, &client_of(&authority))).await;
     assert!(detail.contains(HOST) && detail.contains("redis.example"), "{detail}");
 
@@ -136,10 +138,52 @@ async fn a_url_is_refused_if_the_system_trusts_nobody() {
 #[test]
 fn a_configuration_of_tls_is_only_for_urls_with_tls() {
     let config = client_of(&Authority::new("ours"));
-    let error = RedisNode::from_url_with_tls("redis://:s3cret@10.0.0.1", Arc::clone(&config)).unwrap_err();
+    let no_tls = |node: &str| Some(ConfigError::InvalidTls(InvalidTls { node: node.into() }));
+    let builder = || LockManager::builder().tls(Arc::clone(&config));
+    let plain = builder().redis(["redis://:s3cret@10.0.0.1"]).connect_lazy();
+    assert_eq!(plain.err(), no_tls("10.0.0.1:6379"));
+    let plain = builder().redis_cluster(["redis://10.0.0.1,10.0.0.2"]).connect_lazy();
+    assert_eq!(plain.err(), no_tls("cluster:10.0.0.1:6379"));
+    let plain = builder().sentinel(["10.0.0.1"], "mymaster").connect_lazy();
+    assert_eq!(plain.err(), no_tls("sentinel:mymaster"));
+    let plain = builder().nodes([MemoryNode::new()]).connect_lazy();
+    assert!(matches!(plain, Err(ConfigError::InvalidTls(_))), "{plain:?}");
+    let error = RedisNode::from_url("redis://:s3cret@10.0.0.1").unwrap().tls(Arc::clone(&config)).unwrap_err();
     assert!(error.to_string().contains("rediss://") && !error.to_string().contains("s3cret"), "{error}");
-    let error = RedisNode::from_url_with_tls("rediss://10.0.0.1#insecure", Arc::clone(&config)).unwrap_err();
+    let error = RedisNode::from_url("rediss://10.0.0.1#insecure").unwrap_err();
     assert!(error.to_string().contains("always checked"), "{error}");
-    let node = RedisNode::from_url_with_tls("rediss://app:s3cret@[::1]:7000/3", config).unwrap();
+    let node = RedisNode::from_url("rediss://app:s3cret@[::1]:7000/3").unwrap().tls(config).unwrap();
     assert!(node.name().ends_with(":7000/3"), "{}", node.name());
+}
+
+#[tokio::test]
+async fn a_configuration_of_tls_is_used_for_sentinels_and_the_master_that_they_name() {
+    let authority = Authority::new("ours");
+    let (server, port) = authority.server(HOST, &["--tls-auth-clients", "yes"]).await;
+    let sentinel = Sentinel::start_over_tls(&authority, "mymaster", port).await;
+    let config = certified_client_of(&authority);
+    let over = || LockManager::builder().sentinel([sentinel.url()], "rediss://mymaster").max_ttl(TTL).ttl(TTL);
+    let locks = over().tls(Arc::clone(&config)).connect().await.unwrap();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    assert_eq!(clients_at(&server, server.port()).await, Vec::<String>::new(), "none without TLS");
+    let stranger = client_of(&Authority::new("another"));
+    let refused = over().tls(stranger).connect_timeout(TTL).connect().await.unwrap_err().to_string();
+    assert!(refused.contains("UnknownIssuer"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_configuration_of_tls_is_used_for_all_servers_of_a_cluster() {
+    let authority = Authority::new("ours");
+    let (cluster, ports) = SlotCluster::start_over_tls(&authority, 3).await;
+    // One seed: the others are found.
+    let over = || LockManager::builder().redis_cluster([format!("rediss://{HOST}:{}", ports[0])]).shards(8);
+    let locks = over().tls(client_of(&authority)).connect().await.unwrap();
+    for name in 0..50 {
+        assert!(locks.lock(format!("r-{name}")).acquire().await.unwrap().release().await.unwrap());
+    }
+    for (server, port) in cluster.servers.iter().zip(&ports) {
+        assert_eq!(clients_at(server, *port).await.len(), 1);
+    }
+    let detail = refusal(over().tls(client_of(&Authority::new("another")))).await;
+    assert!(detail.contains("UnknownIssuer"), "{detail}");
 }
