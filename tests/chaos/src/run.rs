@@ -13,7 +13,7 @@ use super::queue_stats::{Findings, QueueStats};
 use super::report::Report;
 use super::store::Store;
 use super::waits::waits;
-use super::windows::{NO_WAKEUPS, ONE_MUTE, ONE_UNCALLED, QUIET, SETTLE, windows};
+use super::windows::{self, NO_WAKEUPS, ONE_MUTE, ONE_UNCALLED, QUIET, SETTLE, windows};
 use super::world::World;
 use super::{
     Broken, MAX_TTL, Plan, SERVICES, crowd, fairness, grants, handovers, history, liveness, operator, safety, sets,
@@ -138,9 +138,18 @@ fn judge(world: &World<'_>, report: &mut Report) {
     let gathering: Vec<_> = histories.iter().flat_map(|history| sets::gathering(history)).collect();
     let evictions: Vec<_> = histories.iter().flat_map(|history| operator::evictions(history)).collect();
     let seen: Vec<_> = histories.iter().flat_map(|history| sets::sets(history)).collect();
+    let stalls: Vec<_> =
+        histories.iter().flat_map(|history| windows::stalls(history)).map(|(_, window)| window).collect();
     let breaches = safety::grants_keep_the_promises(&all, &evictions);
     let findings = Findings {
-        free: liveness::free_locks_are_taken(&all, &gathering, &waiting, &healthy, world.plan.store.outlives()),
+        free: liveness::free_locks_are_taken(
+            &all,
+            &gathering,
+            &waiting,
+            &healthy,
+            &stalls,
+            world.plan.store.outlives(),
+        ),
         served: liveness::the_quick_resource_is_served(&waiting, &called),
         passed: fairness::no_process_starves(&all, &waiting, &quiet, SERVICES),
         // Wake-ups come from outside of a process: its own callers stay in order without them.

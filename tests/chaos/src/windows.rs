@@ -85,6 +85,18 @@ pub(super) fn stalls(history: &[Record]) -> Vec<(Option<Process>, Window)> {
     history.iter().filter_map(stall).collect()
 }
 
+/// For how long of a window at least one of these processes stood still.
+pub(super) fn stalled<'a>(stalls: impl Iterator<Item = &'a Window>, window: Window) -> Duration {
+    let mut stalls: Vec<Window> = stalls.filter_map(|stall| stall.within(window)).collect();
+    stalls.sort_unstable_by_key(|stall| stall.from);
+    let (mut total, mut until) = (Duration::ZERO, Moment(0));
+    for stall in stalls {
+        total += stall.to.since(stall.from.max(until));
+        until = until.max(stall.to);
+    }
+    total
+}
+
 /// The spans that consist of such phases only, after the effects of earlier faults are over: so long after they healed. From
 /// the history of the nemesis.
 pub(super) fn windows(nemesis: &[Record], phases: &[&str], settle: Duration) -> Vec<Window> {

@@ -9,7 +9,7 @@ use super::super::history::Record;
 use super::super::liveness::{Finding, free};
 use super::super::store::Store;
 use super::super::waits::Wait;
-use super::super::windows::{Window, phases, stalls};
+use super::super::windows::{Window, phases, stalled, stalls};
 use super::super::{LONG_WAIT, NODE_TIMEOUT};
 use super::absence::{Absence, Kind, absences};
 use super::rounds::ESTABLISHED;
@@ -140,14 +140,7 @@ impl Crowd<'_> {
                 .any(|it| Some(it.process) == *process && it.kind == Kind::Frozen && it.overlaps(window))
         };
         let stalls = self.stalls.iter().filter(|(process, _)| !frozen(process));
-        let mut stalls: Vec<Window> = stalls.filter_map(|(_, stall)| stall.within(window)).collect();
-        stalls.sort_unstable_by_key(|stall| stall.from);
-        let (mut total, mut until) = (Duration::ZERO, Moment(0));
-        for stall in stalls {
-            total += stall.to.since(stall.from.max(until));
-            until = until.max(stall.to);
-        }
-        total
+        stalled(stalls.map(|(_, stall)| stall), window)
     }
 
     /// A caller that is willing to wait for long, and is not hit, gets the lock.
