@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::states::NotedRoster;
-use super::{Answers, Member, MemberState, NodeSet};
+use super::{Answers, Beside, Member, MemberState, NodeSet};
 use crate::error::NodeError;
 use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockNode};
@@ -24,8 +24,7 @@ pub(crate) struct Cluster {
     pub(crate) keyspace: Arc<Keyspace>,
     /// Who the members are, as far as this manager knows.
     membership: Mutex<Membership>,
-    /// The first shard, unless this is it: no set is formed here before one is there. See [`may_form`](Self::may_form).
-    first_shard: Option<Arc<Self>>,
+    pub(super) beside: Beside,
     /// Notified when there may be something to do about the membership.
     pub(super) changed: Notify,
     /// Notified when the states of nodes were set.
@@ -62,7 +61,7 @@ impl Cluster {
             members: nodes.into_iter().enumerate().map(|(index, node)| Member::new(index, node, &reporter)).collect(),
             keyspace: Arc::new(keyspace),
             membership,
-            first_shard: None,
+            beside: Beside::alone(),
             changed: Notify::new(),
             published: Notify::new(),
             noted: Mutex::default(),
@@ -78,23 +77,9 @@ impl Cluster {
         }
     }
 
-    /// The cluster of another shard than this first one.
-    pub(crate) fn behind(self, first_shard: &Arc<Self>) -> Self {
-        Self { first_shard: Some(Arc::clone(first_shard)), ..self }
-    }
-
-    /// Whether a set may be formed here if there is none. All clients have the first shard, however many they count: so the set there
-    /// says whether they count the same, and those that do not find no other one to form.
-    pub(super) fn may_form(&self) -> bool {
-        self.first_shard.as_ref().is_none_or(|first| first.membership().is_of_same_shards())
-    }
-
-    /// Resolves when a set may be formed here; never if it may be already.
-    pub(super) async fn forming_allowed(&self) {
-        match &self.first_shard {
-            Some(first) if !self.may_form() => first.published_until(|| self.may_form()).await,
-            _ => std::future::pending().await,
-        }
+    /// One shard of several.
+    pub(crate) fn beside(self, beside: Beside) -> Self {
+        Self { beside, ..self }
     }
 
     pub(crate) fn size(&self) -> usize {

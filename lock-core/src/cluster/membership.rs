@@ -24,6 +24,7 @@ impl Cluster {
             biased;
             _ = inspecting => {}
             () = self.carry_out_steps() => {}
+            () = self.compare_shards() => {}
             () = self.stop.cancelled() => {}
         }
     }
@@ -57,12 +58,11 @@ impl Cluster {
             }
             // Only when nothing is under way is a node refused to callers that wait for the first contact: a set that forms is
             // made of such steps.
-            self.publish(!running.is_empty());
+            self.publish(!running.is_empty() || self.is_comparing());
             tokio::select! {
                 biased;
                 Some(node) = running.next() => busy.remove(node),
                 () = self.changed.notified() => {}
-                () = self.forming_allowed() => {}
                 () = sleep_until(again_at) => {}
             }
         }

@@ -13,6 +13,7 @@ mod membership;
 mod node_set;
 mod ordered_watch;
 mod send;
+mod shards;
 mod states;
 mod test_vote;
 
@@ -23,3 +24,4 @@ pub(crate) use self::look::{Epochs, LOOK_TIMEOUT};
 pub(crate) use self::member::{Member, MemberState};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::ordered_watch::OrderedWatch;
+pub(crate) use self::shards::{Beside, OtherShard};

@@ -10,9 +10,9 @@ use super::check::{check_nodes, check_options, check_shards, divide};
 use super::connect::check_masters;
 use super::manager::Inner;
 use super::named_node::NamedNode;
-use super::shards::{Shard, Shards};
+use super::shards::{MAX_SHARDS, Shard, Shards};
 use super::{ConfigError, ConnectError, LockManager};
-use crate::cluster::Cluster;
+use crate::cluster::{Beside, Cluster, OtherShard};
 use crate::delegation::InvalidAudience;
 use crate::engine::{Background, Engine};
 use crate::lease::{LeaseRegistry, run_renewer};
@@ -138,8 +138,8 @@ impl LockManagerBuilder {
         if self.config.assume_durable && nodes.len() > 1 {
             return Err(ConfigError::DurableSet { nodes: nodes.len() });
         }
-        let shards = divide(nodes, self.shards)?;
-        Ok(self.assemble(shards, in_cluster))
+        let shards = divide(&nodes, self.shards)?;
+        Ok(self.assemble(nodes, shards, in_cluster))
     }
 
     /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
@@ -182,8 +182,13 @@ impl LockManagerBuilder {
         Ok(locks)
     }
 
-    /// Builds the manager over the nodes of these shards. All settings have been checked.
-    pub(super) fn assemble(self, shards: Vec<Vec<Arc<dyn LockNode>>>, in_cluster: bool) -> LockManager {
+    /// Builds the manager over the nodes of these shards, into which these nodes are divided. All settings have been checked.
+    pub(super) fn assemble(
+        self,
+        undivided: Vec<Arc<dyn LockNode>>,
+        shards: Vec<Vec<Arc<dyn LockNode>>>,
+        in_cluster: bool,
+    ) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let max_ttl = self.max_ttl.unwrap_or(DEFAULT_MAX_TTL);
@@ -198,22 +203,26 @@ impl LockManagerBuilder {
         let random = Arc::new(self.seed.map_or_else(Random::from_system, Random::from_seed));
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let background = Background::new();
-        let mut first = None;
-        let shards = shards.into_iter().zip(0..).map(|(nodes, shard)| {
+        let find = {
+            let prefix = self.prefix.clone();
+            move |shard| OtherShard {
+                keyspace: keyspace_of(&prefix, shard, in_cluster),
+                nodes: undivided.iter().filter_map(|node| node.shard(shard)).collect(),
+            }
+        };
+        let (mut beside, mut all) = (Beside::first(MAX_SHARDS, find), Vec::new());
+        for (nodes, shard) in shards.into_iter().zip(0..) {
             let names = nodes.iter().map(|node| node.name().to_owned()).collect();
             let keyspace = keyspace_of(&self.prefix, shard, in_cluster);
             let config = MembershipConfig { names, ..config.clone() };
             let (random, reporter) = (Arc::clone(&random), Arc::clone(&reporter));
             let cluster = Cluster::new(nodes, keyspace, config, random, reporter, background.stopped());
-            let cluster = Arc::new(match &first {
-                None => cluster,
-                Some(first) => cluster.behind(first),
-            });
-            first.get_or_insert_with(|| Arc::clone(&cluster));
+            let cluster = Arc::new(cluster.beside(beside));
+            beside = Beside::next(&cluster);
             let engine = Arc::new(Engine::new(cluster, &background, self.node_timeout));
-            Shard { turns: Turns::new(&engine, self.max_waiters), engine }
-        });
-        let shards = Shards::new(shards);
+            all.push(Shard { turns: Turns::new(&engine, self.max_waiters), engine });
+        }
+        let shards = Shards::new(all);
         let leases = Arc::new(LeaseRegistry::default());
         background.home.add({
             let (leases, stop) = (Arc::clone(&leases), background.stopped());

@@ -49,9 +49,9 @@ pub(super) fn check_shards(shards: u32) -> Result<(), ConfigError> {
 }
 
 /// The nodes of each shard.
-pub(super) fn divide(nodes: Vec<Arc<dyn LockNode>>, shards: u32) -> Result<Vec<Vec<Arc<dyn LockNode>>>, ConfigError> {
+pub(super) fn divide(nodes: &[Arc<dyn LockNode>], shards: u32) -> Result<Vec<Vec<Arc<dyn LockNode>>>, ConfigError> {
     if shards == 1 {
-        return Ok(vec![nodes]);
+        return Ok(vec![nodes.to_vec()]);
     }
     let undivided = |node: &Arc<dyn LockNode>| ConfigError::UndividedNode { node: node.name().to_owned() };
     let of_shard = |shard| nodes.iter().map(|node| node.shard(shard).ok_or_else(|| undivided(node))).collect();

@@ -103,7 +103,8 @@ impl LockManager {
     #[must_use]
     pub fn in_memory() -> Self {
         let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
-        LockManagerBuilder::default().assemble(vec![(0..5).map(node).collect()], false)
+        let nodes: Vec<_> = (0..5).map(node).collect();
+        LockManagerBuilder::default().assemble(nodes.clone(), vec![nodes], false)
     }
 
     /// Begins a request for the lock on a resource, to be completed by one of the methods of [`LockRequest`].

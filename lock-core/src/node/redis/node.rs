@@ -94,16 +94,23 @@ struct Shared {
     /// Shared with those for other shards, unless votes wait for replicas.
     connections: Arc<Connections>,
     link: PresentLink<Session>,
+    /// Shared by all shards: what is the matter is told once.
     warnings: Arc<Warnings>,
 }
 
 impl RedisNode {
     pub(super) fn new(name: String, source: Source) -> Self {
-        Self::with(name, source, Arc::default(), Settings::default())
+        let warnings = Arc::new(Warnings::new(name.clone()));
+        Self::with(name, source, Arc::default(), Settings::default(), warnings)
     }
 
-    fn with(name: String, source: Source, connections: Arc<Connections>, settings: Settings) -> Self {
-        let warnings = Arc::new(Warnings::new(name.clone()));
+    fn with(
+        name: String,
+        source: Source,
+        connections: Arc<Connections>,
+        settings: Settings,
+        warnings: Arc<Warnings>,
+    ) -> Self {
         let shared = Shared { name, source, connections, link: PresentLink::default(), warnings };
         Self { shared: Arc::new(shared), settings }
     }
@@ -192,7 +199,8 @@ impl RedisNode {
     pub fn tls(self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
         let Shared { name, source, .. } = &*self.shared;
         let source = source.with_tls(&config.into()).ok_or_else(|| InvalidTls { node: name.clone() })?;
-        Ok(Self::with(name.clone(), source, Arc::default(), self.settings))
+        let warnings = Arc::clone(&self.shared.warnings);
+        Ok(Self::with(name.clone(), source, Arc::default(), self.settings, warnings))
     }
 
     pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
@@ -300,12 +308,12 @@ impl LockNode for RedisNode {
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        let Shared { name, source, connections, .. } = &*self.shared;
+        let Shared { name, source, connections, warnings, .. } = &*self.shared;
         let name = format!("{name}#{shard}");
         // One batch that waits for replicas is in flight at a time. Over a connection of all shards, they would wait for each other's.
         let is_replicated = self.settings.replication.is_some();
         let connections = if is_replicated { Arc::default() } else { Arc::clone(connections) };
-        Some(Arc::new(Self::with(name, source.clone(), connections, self.settings.clone())))
+        Some(Arc::new(Self::with(name, source.clone(), connections, self.settings.clone(), Arc::clone(warnings))))
     }
 
     fn disconnect(&self) {

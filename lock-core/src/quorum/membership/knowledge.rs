@@ -53,6 +53,8 @@ pub struct Membership {
     pub(super) proposals: Proposals,
     /// A change that its user asks for.
     pub(super) request: Option<Change>,
+    /// Another number of shards than its own that another shard has recorded, while there is no set here.
+    pub(super) other_shards: Option<u32>,
 }
 
 /// What a client knows of a node.
@@ -104,6 +106,7 @@ impl Membership {
             positions: LogPositions::default(),
             proposals: Proposals::new(proposer),
             request: None,
+            other_shards: None,
         }
     }
 
@@ -115,6 +118,23 @@ impl Membership {
     /// Whether there is a set, whose locks are divided into as many shards as this client's.
     pub(crate) fn is_of_same_shards(&self) -> bool {
         self.roster.as_ref().is_some_and(|roster| roster.shards == self.config.shards)
+    }
+
+    /// Into how many shards this client divides the locks.
+    pub(crate) fn shards(&self) -> u32 {
+        self.config.shards
+    }
+
+    /// Whether this client knows no set, and enough nodes answer to form one.
+    pub(crate) fn wants_to_form(&self) -> bool {
+        // If another number was found, all are refused for that: it may have gone since.
+        let enough_answer = || self.other_shards.is_some() || self.may_go_without(&self.missing());
+        !self.config.passive && self.roster.is_none() && self.all_tried() && enough_answer()
+    }
+
+    /// Records which other number of shards another shard has recorded, if one has.
+    pub(crate) fn note_other_shards(&mut self, other: Option<u32>) {
+        self.other_shards = other;
     }
 
     /// Whether this client was there when the newest roster was chosen. It is then the one to go on first.

@@ -53,16 +53,19 @@ impl Membership {
             return Some(Refusal::Duplicate { other: self.config.names[other].clone() });
         }
         let other_set = |field, ours: String, theirs: String| Some(Refusal::OtherSet { field, ours, theirs });
+        let other_shards = |theirs: u32| other_set("shards", self.config.shards.to_string(), theirs.to_string());
+        // No set of this shard says how many there are, but that of another one does.
+        let elsewhere = || self.other_shards.filter(|_| self.roster.is_none()).and_then(other_shards);
         match &seen.record {
-            FoundRecord::None => None,
+            FoundRecord::None => elsewhere(),
             FoundRecord::OtherFormat(other) => other_set("format", NodeRecord::FORMAT.to_string(), other.to_string()),
             FoundRecord::Record(record) => {
-                let roster = record.roster.as_ref()?;
+                let Some(roster) = &record.roster else { return elsewhere() };
                 let (ours, theirs) = (self.config.names.len(), roster.seats.len());
                 if roster.name != self.config.set_name {
                     other_set("set_name", format!("{:?}", self.config.set_name), format!("{:?}", roster.name))
                 } else if roster.shards != self.config.shards {
-                    other_set("shards", self.config.shards.to_string(), roster.shards.to_string())
+                    other_shards(roster.shards)
                 } else if ours != theirs {
                     other_set("number of nodes", ours.to_string(), theirs.to_string())
                 } else {

@@ -120,6 +120,20 @@ async fn what_is_no_cluster_or_not_one_is_refused_with_the_remedy() {
     assert!(refused.to_string().starts_with("shards is 8 here, but 4"), "{refused}");
 }
 
+// promise: membership
+#[tokio::test]
+async fn a_client_with_another_number_of_shards_is_refused_although_the_server_of_the_first_one_lost_everything() {
+    let cluster = SlotCluster::start(3, 0).await;
+    over(&cluster, 4).connect().await.unwrap().shutdown(Duration::ZERO).await;
+    let first = cluster.owner(cluster.slot("{lock:#0}").await).await.unwrap();
+    cluster.servers[first].query::<String>("FLUSHALL").await;
+    for other in [1, 2, 16] {
+        let refused = refusal(over(&cluster, other)).await;
+        assert!(refused.to_string().starts_with(&format!("shards is {other} here, but 4")), "{refused}");
+    }
+    assert!(over(&cluster, 4).connect().await.is_ok());
+}
+
 #[tokio::test]
 async fn a_seed_that_is_gone_keeps_nobody_from_the_cluster() {
     let mut cluster = SlotCluster::start(3, 1).await;

@@ -50,6 +50,22 @@ async fn a_client_with_another_number_of_shards_is_refused_by_servers() {
     assert_eq!(cluster.keys("lock:*{node}").await.len(), 4, "nothing was formed");
 }
 
+// promise: membership
+#[tokio::test]
+async fn a_client_with_another_number_of_shards_is_refused_although_the_record_of_the_first_one_is_gone() {
+    let cluster = RedisCluster::start(3).await;
+    cluster.builder().shards(4).connect().await.unwrap().shutdown(Duration::ZERO).await;
+    for server in &cluster.servers {
+        assert_eq!(server.query::<u64>("DEL lock:{node}").await, 1);
+    }
+    for other in [1, 2, 16] {
+        let error = cluster.builder().shards(other).connect().await.unwrap_err().to_string();
+        assert!(error.contains(&format!("shards is {other} here, but 4")), "{error}");
+    }
+    assert_eq!(cluster.keys("lock:*{node}").await.len(), 9, "nothing was formed");
+    assert!(cluster.builder().shards(4).connect().await.is_ok());
+}
+
 #[tokio::test]
 async fn all_shards_share_the_connection_to_a_server() {
     let cluster = RedisCluster::start(1).await;
