@@ -136,6 +136,19 @@ pub(crate) struct SetArgs {
         hide_env_values = true
     )]
     pub(crate) clusters: Vec<String>,
+    /// The masters of one shard, where each shard has masters of its own: URLs with commas between them; repeat it for each shard, in the order
+    /// that the services have.
+    ///
+    /// Other users of the machine can see the arguments of a process: put a URL with a password in the variable.
+    #[arg(
+        long = "set",
+        env = "LOCK_SETS",
+        value_name = "URLS",
+        value_delimiter = ' ',
+        global = true,
+        hide_env_values = true
+    )]
+    pub(crate) sets: Vec<String>,
     /// Into how many shards the locks are divided, as the services have it.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, global = true)]
     pub(crate) shards: u32,
@@ -235,10 +248,16 @@ impl SetArgs {
                 Some("--sentinel needs --sentinel-master: the name of the master that the sentinels watch over")
             }
             (true, false) => Some("--sentinel-master needs --sentinel: the addresses of the sentinels"),
-            (true, true) if self.clusters.is_empty() && self.urls.iter().all(|url| url.trim().is_empty()) => Some(
-                "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; a URL begins \
+            (true, true)
+                if self.clusters.is_empty()
+                    && self.sets.is_empty()
+                    && self.urls.iter().all(|url| url.trim().is_empty()) =>
+            {
+                Some(
+                    "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; a URL begins \
                  with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel, or clusters with --redis-cluster",
-            ),
+                )
+            }
             _ => None,
         }
     }

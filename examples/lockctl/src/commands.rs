@@ -80,6 +80,9 @@ fn builder(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
         builder = builder.sentinel(&set.sentinels, master);
     }
     builder = builder.redis_cluster(&set.clusters).shards(set.shards);
+    for urls in &set.sets {
+        builder = builder.set(urls.split(','));
+    }
     #[cfg(feature = "tls")]
     if let Some(config) = set.tls.config()? {
         builder = builder.tls(config);
@@ -92,7 +95,7 @@ fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
     let builder = LockManager::builder();
     // The servers of an ensemble have commas between them, as masters do.
     let urls = set.urls.join(",");
-    if urls.is_empty() && !(set.sentinels.is_empty() && set.clusters.is_empty()) {
+    if urls.is_empty() && !(set.sentinels.is_empty() && set.clusters.is_empty() && set.sets.is_empty()) {
         return Ok(builder);
     }
     if let Some(ensemble) = urls.strip_prefix("zookeeper://") {

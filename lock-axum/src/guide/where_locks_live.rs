@@ -6,6 +6,7 @@
 //! | one Redis | `redis` with one URL | a restart stops all locks for a quarantine |
 //! | a master with replicas and Sentinel | [`sentinel`](crate::LockManagerBuilder::sentinel), perhaps with [`replicated`](crate::LockManagerBuilder::replicated) | a failover stops all locks for a quarantine; two holders in a split brain |
 //! | a Redis Cluster | [`redis_cluster`](crate::LockManagerBuilder::redis_cluster) with [`shards`](crate::LockManagerBuilder::shards) | a failover, or a slot that moves, stops the shards on it for a quarantine; two holders in a split brain |
+//! | more locks than one `redis-server` carries | a set of servers for each shard: [`set`](crate::LockManagerBuilder::set), called once for each | a `redis-server` for each processor |
 //! | three clusters | `redis_cluster` with all of them, as a set of three | what three servers cost; one may be away |
 //! | PostgreSQL | [`postgres`](super::postgresql), one database or three servers | slower; a crash stops all locks for a quarantine, if there is one |
 //! | ZooKeeper | [`zookeeper`](super::zookeeper) | slower; locks live as long as sessions, readers exclude each other |

@@ -16,7 +16,7 @@ use super::Cluster;
 use super::inspecting::{BACKOFF, CHECK_INTERVAL, within_timeout};
 use crate::error::NodeError;
 use crate::mutex::Mutex;
-use crate::node::{Keyspace, LockNode};
+use crate::node::{Division, Keyspace, LockNode};
 use crate::quorum::majority;
 
 /// How many shards are asked at a time: some nodes make a connection for each.
@@ -33,14 +33,15 @@ pub(crate) enum Beside {
 /// The shards that there may be beside the first.
 pub(crate) struct OtherShards {
     shards: Range<u32>,
-    find: Box<dyn Fn(u32) -> OtherShard + Send + Sync>,
+    find: Box<dyn Fn(u32) -> ShardSource + Send + Sync>,
     asked: Mutex<Asked>,
 }
 
-/// Where a shard is, if there is one. A store that cannot be divided has no nodes for it.
-pub(crate) struct OtherShard {
+/// Where a shard is, if there is one, and what its records have to say of it. Where there can be none, it has no nodes.
+pub(crate) struct ShardSource {
     pub(crate) keyspace: Keyspace,
     pub(crate) nodes: Vec<Arc<dyn LockNode>>,
+    pub(crate) division: Division,
 }
 
 /// When the other shards were asked.
@@ -55,7 +56,7 @@ struct Asked {
 
 impl Beside {
     /// The first of at most this many shards.
-    pub(crate) fn first(most: u32, find: impl Fn(u32) -> OtherShard + Send + Sync + 'static) -> Self {
+    pub(crate) fn first(most: u32, find: impl Fn(u32) -> ShardSource + Send + Sync + 'static) -> Self {
         let asked = Mutex::new(Asked { agreed: None, again: None, pause: BACKOFF.0 });
         Self::First(OtherShards { shards: 1..most, find: Box::new(find), asked })
     }
@@ -69,7 +70,11 @@ impl Beside {
     }
 
     pub(super) fn alone() -> Self {
-        Self::first(1, |_| OtherShard { keyspace: Keyspace::new(""), nodes: Vec::new() })
+        Self::first(1, |_| ShardSource {
+            keyspace: Keyspace::new(""),
+            nodes: Vec::new(),
+            division: Division::default(),
+        })
     }
 }
 
@@ -112,10 +117,9 @@ impl Cluster {
         let asking = shards.clone().map(|shard| ask_shard(shard, find(shard)));
         let answers: Vec<_> = iter(asking).buffer_unordered(AT_A_TIME).collect().await;
 
-        let own = self.membership().shards();
-        let other = answers.iter().flatten().flatten().copied().find(|number| *number != own);
+        let other = answers.iter().flatten().find_map(|other| *other);
         let failed = answers.into_iter().find_map(Result::err);
-        self.membership().note_other_shards(other);
+        self.membership().note_elsewhere(other);
         for member in &self.members {
             let mut last = member.last_inspection.lock();
             match &failed {
@@ -131,8 +135,9 @@ impl Cluster {
     }
 }
 
-/// The numbers that the nodes of a shard have recorded, if a majority of them answers.
-async fn ask_shard(shard: u32, OtherShard { keyspace, nodes }: OtherShard) -> Result<Vec<u32>, NodeError> {
+/// What the nodes of a shard have recorded, beside what they should have, if that is something else and a majority of them answers.
+async fn ask_shard(shard: u32, source: ShardSource) -> Result<Option<(Division, Division)>, NodeError> {
+    let ShardSource { keyspace, nodes, division } = source;
     let keyspace = Arc::new(keyspace);
     let asked = nodes.iter().map(|node| within_timeout(node.inspect(&keyspace)));
     let (seen, silent): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(|seen| match seen {
@@ -144,6 +149,10 @@ async fn ask_shard(shard: u32, OtherShard { keyspace, nodes }: OtherShard) -> Re
         Some(error) if seen.len() < majority(nodes.len()) => {
             Err(NodeError::Unreachable { reason: format!("shard {shard} cannot be asked how many there are: {error}") })
         }
-        _ => Ok(seen.iter().flatten().filter_map(|seen| Some(seen.record.get()?.roster.as_ref()?.shards)).collect()),
+        _ => {
+            let mut recorded =
+                seen.iter().flatten().filter_map(|seen| Some(seen.record.get()?.roster.as_ref()?.division));
+            Ok(recorded.find(|other| *other != division).map(|other| (division, other)))
+        }
     }
 }

@@ -6,18 +6,19 @@ use futures_util::future::try_join_all;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::check::{check_nodes, check_options, check_shards, divide};
+use super::check::check_options;
 use super::connect::check_masters;
+use super::divide::{Divided, MAX_SHARDS};
 use super::manager::Inner;
 use super::named_node::NamedNode;
-use super::shards::{MAX_SHARDS, Shard, Shards};
+use super::shards::{Shard, Shards};
 use super::{ConfigError, ConnectError, LockManager};
-use crate::cluster::{Beside, Cluster, OtherShard};
+use crate::cluster::{Beside, Cluster, ShardSource};
 use crate::delegation::InvalidAudience;
 use crate::engine::{Background, Engine};
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
-use crate::node::{CredentialsProvider, Keyspace, LockNode};
+use crate::node::CredentialsProvider;
 use crate::observer::{LockObserver, Reporter};
 use crate::options::LockOptions;
 use crate::quorum::MembershipConfig;
@@ -56,6 +57,8 @@ const CONNECT_TIMEOUT: (Duration, Duration) = (Duration::from_millis(100), Durat
 pub struct LockManagerBuilder {
     /// Errors are kept until the manager is built, so that calls can be chained.
     pub(super) nodes: Vec<Result<NamedNode, ConfigError>>,
+    /// Those of shards that have masters of their own.
+    pub(super) sets: Vec<Vec<Result<NamedNode, ConfigError>>>,
     pub(super) replication: Option<(u32, Duration)>,
     pub(super) tolerate_eviction: bool,
     pub(super) credentials: Option<CredentialsProvider>,
@@ -82,6 +85,7 @@ impl Default for LockManagerBuilder {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
+            sets: Vec::new(),
             replication: None,
             tolerate_eviction: false,
             credentials: None,
@@ -132,14 +136,12 @@ impl LockManagerBuilder {
         for (field, name) in [("prefix", &self.prefix), ("set_name", &self.config.set_name)] {
             check_prefix(name).map_err(|reason| ConfigError::InvalidName { field, name: name.clone(), reason })?;
         }
-        let in_cluster = self.are_clusters()?;
-        let nodes = check_nodes(self.take_nodes()?)?;
-        check_shards(self.shards)?;
-        if self.config.assume_durable && nodes.len() > 1 {
-            return Err(ConfigError::DurableSet { nodes: nodes.len() });
+        let divided = self.divide()?;
+        let nodes = (divided.find)(0).nodes.len();
+        if self.config.assume_durable && nodes > 1 {
+            return Err(ConfigError::DurableSet { nodes });
         }
-        let shards = divide(&nodes, self.shards)?;
-        Ok(self.assemble(nodes, shards, in_cluster))
+        Ok(self.assemble(divided))
     }
 
     /// Builds the manager and connects: waits until every first connection was made or failed, and every node that is admitted was
@@ -182,20 +184,12 @@ impl LockManagerBuilder {
         Ok(locks)
     }
 
-    /// Builds the manager over the nodes of these shards, into which these nodes are divided. All settings have been checked.
-    pub(super) fn assemble(
-        self,
-        undivided: Vec<Arc<dyn LockNode>>,
-        shards: Vec<Vec<Arc<dyn LockNode>>>,
-        in_cluster: bool,
-    ) -> LockManager {
+    /// Builds the manager over these shards. All settings have been checked.
+    pub(super) fn assemble(self, Divided { count, find }: Divided) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let max_ttl = self.max_ttl.unwrap_or(DEFAULT_MAX_TTL);
-        shards.iter().flatten().for_each(|node| node.set_max_ttl(max_ttl));
-
         let config = MembershipConfig {
-            shards: self.shards,
             // In whole milliseconds, as the nodes' records keep it.
             max_ttl: Duration::from_millis(u64::try_from(max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
             ..self.config
@@ -203,18 +197,12 @@ impl LockManagerBuilder {
         let random = Arc::new(self.seed.map_or_else(Random::from_system, Random::from_seed));
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let background = Background::new();
-        let find = {
-            let prefix = self.prefix.clone();
-            move |shard| OtherShard {
-                keyspace: keyspace_of(&prefix, shard, in_cluster),
-                nodes: undivided.iter().filter_map(|node| node.shard(shard)).collect(),
-            }
-        };
+        let sources: Vec<ShardSource> = (0..count).map(&find).collect();
         let (mut beside, mut all) = (Beside::first(MAX_SHARDS, find), Vec::new());
-        for (nodes, shard) in shards.into_iter().zip(0..) {
+        for ShardSource { keyspace, nodes, division } in sources {
+            nodes.iter().for_each(|node| node.set_max_ttl(max_ttl));
             let names = nodes.iter().map(|node| node.name().to_owned()).collect();
-            let keyspace = keyspace_of(&self.prefix, shard, in_cluster);
-            let config = MembershipConfig { names, ..config.clone() };
+            let config = MembershipConfig { names, division, ..config.clone() };
             let (random, reporter) = (Arc::clone(&random), Arc::clone(&reporter));
             let cluster = Cluster::new(nodes, keyspace, config, random, reporter, background.stopped());
             let cluster = Arc::new(cluster.beside(beside));
@@ -241,16 +229,6 @@ impl LockManagerBuilder {
             warned_of_order: AtomicBool::new(false),
         }))
     }
-}
-
-/// The keys of a shard.
-fn keyspace_of(prefix: &str, shard: u32, in_cluster: bool) -> Keyspace {
-    #[cfg(feature = "redis")]
-    if in_cluster {
-        return Keyspace::in_cluster(prefix, shard);
-    }
-    _ = in_cluster;
-    Keyspace::of_shard(prefix, shard)
 }
 
 opaque_debug!(LockManagerBuilder, |this| "nodes": this.nodes.iter().flatten().map(NamedNode::name).collect::<Vec<_>>());

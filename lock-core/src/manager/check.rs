@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ConfigError;
-use super::shards::MAX_SHARDS;
 use crate::cluster::MAX_NODES;
 use crate::limits::{MAX_HOLD, MAX_WAIT, MIN_TTL, OutOfRange};
 use crate::node::LockNode;
@@ -40,22 +39,6 @@ pub(super) fn check_nodes(nodes: Vec<Arc<dyn LockNode>>) -> Result<Vec<Arc<dyn L
         count if count % 2 == 0 => Err(ConfigError::EvenNodes { nodes: count }),
         _ => Ok(nodes),
     }
-}
-
-/// Checks into how many shards the locks are divided.
-pub(super) fn check_shards(shards: u32) -> Result<(), ConfigError> {
-    let is_valid = shards.is_power_of_two() && shards <= MAX_SHARDS;
-    is_valid.then_some(()).ok_or(ConfigError::InvalidShards { shards })
-}
-
-/// The nodes of each shard.
-pub(super) fn divide(nodes: &[Arc<dyn LockNode>], shards: u32) -> Result<Vec<Vec<Arc<dyn LockNode>>>, ConfigError> {
-    if shards == 1 {
-        return Ok(vec![nodes.to_vec()]);
-    }
-    let undivided = |node: &Arc<dyn LockNode>| ConfigError::UndividedNode { node: node.name().to_owned() };
-    let of_shard = |shard| nodes.iter().map(|node| node.shard(shard).ok_or_else(|| undivided(node))).collect();
-    (0..shards).map(of_shard).collect()
 }
 
 #[cfg(test)]

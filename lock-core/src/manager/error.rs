@@ -82,6 +82,30 @@ pub enum ConfigError {
         /// The number that was asked for.
         shards: u32,
     },
+    /// The number of sets is not one that there may be.
+    #[error(
+        "set must be called 1, 2, 4, 8, 16, 32 or 64 times, once for each shard, and was called {sets} times; it cannot be changed later"
+    )]
+    InvalidSets {
+        /// How many sets were named.
+        sets: usize,
+    },
+    /// A master was named beside sets of masters.
+    #[error(
+        "{node} is named beside set([...]), which is for the masters of one shard; name all masters with set, or none"
+    )]
+    BesideSets {
+        /// The name of the master.
+        node: String,
+    },
+    /// There are as many shards as sets.
+    #[error("shards is {shards}, and each of the {sets} sets is a shard; leave shards out")]
+    ShardsOfSets {
+        /// The number of shards that was asked for.
+        shards: u32,
+        /// How many sets were named.
+        sets: usize,
+    },
     /// A master cannot be divided into shards.
     #[error(
         "shards are for masters that are named with redis, redis_cluster or sentinel, and for MemoryNode, and {node} is not one; leave \

@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::divide::Divided;
 use super::shards::Shards;
 use super::string_list::StringList;
 use super::{LockManagerBuilder, LockRequest, SetRequest};
@@ -103,8 +104,9 @@ impl LockManager {
     #[must_use]
     pub fn in_memory() -> Self {
         let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
-        let nodes: Vec<_> = (0..5).map(node).collect();
-        LockManagerBuilder::default().assemble(nodes.clone(), vec![nodes], false)
+        let builder = LockManagerBuilder::default();
+        let divided = Divided::whole((0..5).map(node).collect(), &builder.prefix);
+        builder.assemble(divided)
     }
 
     /// Begins a request for the lock on a resource, to be completed by one of the methods of [`LockRequest`].

@@ -57,7 +57,7 @@ impl LockManagerBuilder {
     /// fences and quarantine, and may be on other servers; all slots of a resource with [permits](crate::LockManager::permits) are in one.
     ///
     /// On a Redis Cluster, the shards are spread over its servers: see [`redis_cluster`](Self::redis_cluster). On other masters, all shards
-    /// are on all masters, and there is little to gain.
+    /// are on all masters, and there is little to gain; for servers of its own for each shard, see [`set`](Self::set).
     ///
     /// 1, 2, 4, 8, 16, 32 or 64; defaults to 1. **It cannot be changed**: each set records the number, and a client with another one is
     /// refused with [`Refusal::OtherSet`](crate::masters::Refusal::OtherSet). For another number, use another

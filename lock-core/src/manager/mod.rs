@@ -8,6 +8,7 @@ mod caller;
 mod caller_error;
 mod check;
 mod connect;
+mod divide;
 mod error;
 mod lock_settings;
 mod manager;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 use tokio_rustls::rustls::ClientConfig;
 
+use super::check::check_nodes;
+use super::divide::Divided;
 use super::{ConfigError, LockManagerBuilder};
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 use crate::node::InvalidTls;
@@ -82,7 +84,7 @@ impl LockManagerBuilder {
     }
 
     /// The masters, as all settings want them.
-    pub(super) fn take_nodes(&mut self) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
+    fn finish(&self, nodes: Vec<Result<NamedNode, ConfigError>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
         let finish = |named: Result<NamedNode, ConfigError>| {
             let named = named?;
             #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
@@ -113,6 +115,21 @@ impl LockManagerBuilder {
                 NamedNode::Other(node) => Ok(node),
             }
         };
-        std::mem::take(&mut self.nodes).into_iter().map(finish).collect()
+        nodes.into_iter().map(finish).collect()
+    }
+
+    /// The masters of each shard.
+    pub(super) fn divide(&mut self) -> Result<Divided, ConfigError> {
+        let in_cluster = self.are_clusters()?;
+        let nodes = std::mem::take(&mut self.nodes);
+        let nodes = self.finish(nodes)?;
+        let sets = std::mem::take(&mut self.sets);
+        let sets = sets.into_iter().map(|set| self.finish(set)).collect::<Result<Vec<_>, _>>()?;
+        match nodes.first() {
+            Some(other) if !sets.is_empty() => Err(ConfigError::BesideSets { node: other.name().to_owned() }),
+            _ if sets.is_empty() => Divided::on_all(check_nodes(nodes)?, self.shards, &self.prefix, in_cluster),
+            _ if self.shards != 1 => Err(ConfigError::ShardsOfSets { shards: self.shards, sets: sets.len() }),
+            _ => Divided::in_sets(sets, &self.prefix),
+        }
     }
 }

@@ -10,9 +10,6 @@ use crate::error::{NodeVote, Vote};
 use crate::resource::{hash, split_slot};
 use crate::waiting::{LastAttempt, Turns};
 
-/// The most shards.
-pub(super) const MAX_SHARDS: u32 = 64;
-
 /// One set of masters, with everything that is about its locks. Shards have nothing in common but the background work of the manager.
 pub(super) struct Shard {
     pub(super) engine: Arc<Engine>,

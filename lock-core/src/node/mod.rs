@@ -67,7 +67,7 @@ pub(crate) use self::replies::{MajorityTimer, Replies};
 pub use self::reply::{NodeFuture, Position, Reply};
 pub use self::reply_sender::ReplySender;
 pub use self::request::{Operation, QueuePosition, Request};
-pub use self::roster::{Ballot, MemberId, Roster, Seat, SetId};
+pub use self::roster::{Ballot, Division, MemberId, Roster, Seat, SetId};
 pub use self::slots::{SlotOffer, Slots};
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 pub use self::tls::InvalidTls;

@@ -32,10 +32,40 @@ pub struct Roster {
     pub formed_over: Vec<SetId>,
     /// The name of the set.
     pub name: String,
-    /// How many shards the locks are divided into, of which this set is one.
-    pub shards: u32,
+    /// Into what the locks are divided, of which this set has one part.
+    pub division: Division,
     /// A seat for each master. More than half of them, vacant ones included, are a majority.
     pub seats: Vec<Option<Seat>>,
+}
+
+/// Which part of all locks a set has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Division {
+    /// One shard of this many, which are all on the same masters.
+    Shards(u32),
+    /// The shard at this place, counted from 0, of this many. Each has masters of its own.
+    Set {
+        /// Its place in the list of the clients.
+        place: u32,
+        /// How many sets there are.
+        of: u32,
+    },
+}
+
+impl Default for Division {
+    fn default() -> Self {
+        Self::Shards(1)
+    }
+}
+
+/// For people.
+impl fmt::Display for Division {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shards(shards) => write!(f, "{shards}"),
+            Self::Set { place, of } => write!(f, "set {} of {of}", place + 1),
+        }
+    }
 }
 
 /// A seat that is taken.
@@ -85,7 +115,7 @@ impl Roster {
 
 /// Ids and rosters as a record keeps them. A roster is a line about the set, and a line for each seat.
 mod text {
-    use super::{Ballot, Duration, MemberId, Roster, Seat, SetId, fmt};
+    use super::{Ballot, Division, Duration, MemberId, Roster, Seat, SetId, fmt};
     use crate::node::limits::parse_number;
 
     impl fmt::Display for MemberId {
@@ -124,8 +154,12 @@ mod text {
 
     impl fmt::Display for Roster {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            let Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, shards, seats } = self;
-            write!(f, "{set} {generation} {} {} {shards} -", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
+            let Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, division, seats } = self;
+            write!(f, "{set} {generation} {} {} ", max_ttl.as_millis(), quarantine_ttl.as_millis())?;
+            match division {
+                Division::Shards(shards) => write!(f, "{shards} -")?,
+                Division::Set { place, of } => write!(f, "{place}/{of} -")?,
+            }
             formed_over.iter().try_for_each(|set| write!(f, "{set}"))?;
             write!(f, " {name}")?;
             seats.iter().try_for_each(|seat| match seat {
@@ -144,7 +178,7 @@ mod text {
             let generation = parse_number(words.next()?)?;
             let mut millis = || Some(Duration::from_millis(parse_number(words.next()?)?));
             let (max_ttl, quarantine_ttl) = (millis()?, millis()?);
-            let shards = u32::try_from(parse_number(words.next()?)?).ok()?;
+            let division = parse_division(words.next()?)?;
             let formed_over = parse_sets(words.next()?)?;
             let name = words.next()?.to_owned();
             let seat = |line: &str| match line.split_once(' ') {
@@ -154,8 +188,17 @@ mod text {
                 }
             };
             let seats = lines.map(seat).collect::<Option<Vec<_>>>()?;
-            Some(Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, shards, seats })
+            Some(Self { set, generation, max_ttl, quarantine_ttl, formed_over, name, division, seats })
         }
+    }
+
+    /// Reads how many shards there are, or the place of a set among how many.
+    fn parse_division(text: &str) -> Option<Division> {
+        let number = |text| u32::try_from(parse_number(text)?).ok();
+        Some(match text.split_once('/') {
+            None => Division::Shards(number(text)?),
+            Some((place, of)) => Division::Set { place: number(place)?, of: number(of)? },
+        })
     }
 
     /// Reads a dash, and the ids of sets, of 16 digits each.
@@ -184,10 +227,12 @@ mod tests {
             quarantine_ttl: Duration::from_secs(60),
             formed_over: vec![SetId(1), SetId(u64::MAX)],
             name: "two words".into(),
-            shards: 16,
+            division: Division::Shards(16),
             seats: vec![seat(1), None, seat(3)],
         };
         assert_eq!(Roster::parse(&roster.to_string()), Some(roster.clone()));
+        let of_sets = Roster { division: Division::Set { place: 2, of: 4 }, ..roster.clone() };
+        assert_eq!(Roster::parse(&of_sets.to_string()), Some(of_sets));
         let nameless = Roster { name: String::new(), formed_over: Vec::new(), ..roster };
         assert_eq!(Roster::parse(&nameless.to_string()), Some(nameless));
         assert_eq!(Roster::parse("nonsense"), None);

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use lock_support::{PostgresServer, RedisCluster, RedisServer, Sentinel, ZooKeeperServer};
+use lock_support::{PostgresServer, RedisCluster, RedisServer, Sentinel, SlotCluster, ZooKeeperServer};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
@@ -35,6 +35,35 @@ async fn an_ensemble_is_named_by_all_its_servers() {
     let servers = format!("{0},{0}/locks", server.address());
     let out = lockctl(&[format!("zookeeper://{servers}")], "replace --timeout 30s").await.expect_done();
     assert!(out.contains(&servers), "{out}");
+}
+
+/// What the program reports of a set of this many shards.
+async fn report_of(list: &[String], named: &str, shards: usize) -> serde_json::Value {
+    let out = lockctl(list, &format!("replace --json --timeout 30s {named}")).await.expect_done();
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let further = report["further_shards"].as_array().unwrap();
+    assert!(further.len() == shards - 1 && further.iter().all(|set| set["seats"].is_array()), "{report}");
+    report
+}
+
+#[tokio::test]
+async fn every_shard_is_shown_with_its_members() {
+    let (server, cluster) = (RedisServer::start().await, SlotCluster::start(3, 0).await);
+    let report = report_of(&[server.url()], "--shards 4", 4).await;
+    assert_eq!(report["masters"][3]["name"], format!("{}#3", server.address()));
+    report_of(&[], &format!("--shards 4 --redis-cluster {}", cluster.url()), 4).await;
+    let refused = lockctl(&[server.url()], "health --shards 8").await;
+    assert!(format!("{refused:?}").contains("shards is 8 here, but 4"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn sets_of_servers_are_named_one_after_another() {
+    let [one, other] = [RedisServer::start().await, RedisServer::start().await];
+    let named = format!("--set {} --set {}", one.url(), other.url());
+    let report = report_of(&[], &named, 2).await;
+    assert_eq!(report["further_shards"][0]["seats"][0]["address"], other.address());
+    let reversed = lockctl(&[], &format!("health --set {} --set {}", other.url(), one.url())).await;
+    assert!(format!("{reversed:?}").contains("shards is set 1 of 2 here, but set 2 of 2"), "{reversed:?}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ missing!(
     "redis",
     FeatureRedis,
     "this method of `LockManagerBuilder` needs the cargo feature `redis`: add it to `lock-axum` in Cargo.toml, as in `features = [\"redis\"]`",
-    "the feature `redis` is off": redis redis_cluster redis_factory<F> sentinel<M> replicated<T>
+    "the feature `redis` is off": redis redis_cluster set redis_factory<F> sentinel<M> replicated<T>
         tolerate_eviction
 );
 missing!(

@@ -29,6 +29,32 @@ impl LockManagerBuilder {
         self
     }
 
+    /// Adds a set of Redis or Valkey servers, with a shard of the locks: for more locks than the servers of one set carry, such as one
+    /// `redis-server` for each processor of three machines. `urls` are those of an odd number of independent servers, as in [`redis`](Self::redis).
+    ///
+    /// Called once for each shard, and so 2, 4, 8, 16, 32 or 64 times. The locks are divided among the sets as among
+    /// [`shards`](Self::shards), which is left out then; no masters are named in another way. **The number of sets and their order cannot be
+    /// changed**: each records its place, and a client that has it at another one, or counts others, is refused with
+    /// [`Refusal::OtherSet`](crate::masters::Refusal::OtherSet). A client knows of no servers but those that it names: one that names
+    /// some of the sets only must never find these without their records.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use lock_core::LockManager;
+    /// let locks = LockManager::builder()
+    ///     .set(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"])
+    ///     .set(["redis://10.0.0.1:6380", "redis://10.0.0.2:6380", "redis://10.0.0.3:6380"])
+    ///     .connect_lazy()?;
+    /// assert_eq!(locks.shards(), 2);
+    /// # Ok::<(), lock_core::ConfigError>(())
+    /// ```
+    pub fn set(mut self, urls: impl StringList) -> Self {
+        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?)));
+        self.sets.push(nodes.collect());
+        self
+    }
+
     /// Adds one Redis server that `factory` connects to, named `name` in errors and logs. The factory is called at every
     /// connection and reconnection, and must return a new, unshared connection each time, made in RESP3 with the configuration that it
     /// is given: see [`RedisNode::from_factory`], which has an example.

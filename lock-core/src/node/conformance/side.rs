@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use super::outcome::{Failure, Outcome, Times};
 use super::step::{Epochs, LOCKS, RecordChange, Step};
 use crate::node::{
-    Ballot, Epoch, Evict, Holder, Inspection, Keyspace, LockKeys, LockNode, Look, MemberId, NodeError, NodeRecord,
-    Operation, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster, Seat, SetId, WaiterId, Wakeup,
-    Wakeups,
+    Ballot, Division, Epoch, Evict, Holder, Inspection, Keyspace, LockKeys, LockNode, Look, MemberId, NodeError,
+    NodeRecord, Operation, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster, Seat, SetId, WaiterId,
+    Wakeup, Wakeups,
 };
 use crate::random::Random;
 
@@ -141,7 +141,7 @@ impl Side {
             quarantine_ttl: self.times.ttl,
             formed_over: vec![SetId(3), SetId(4)],
             name: "a set".into(),
-            shards: 1,
+            division: Division::default(),
             seats: vec![Some(Seat { member, address: "a server".into() }), None],
         };
         let ballot = Ballot { round: 2, proposer: 7 };

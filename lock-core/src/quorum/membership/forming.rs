@@ -176,7 +176,7 @@ impl Membership {
             quarantine_ttl: quarantines.fold(self.config.max_ttl, Duration::max),
             formed_over: self.formed_over(),
             name: self.config.set_name.clone(),
-            shards: self.config.shards,
+            division: self.config.division,
             seats: (0..self.nodes.len()).map(seat).collect(),
         }
     }

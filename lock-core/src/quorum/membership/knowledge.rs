@@ -5,7 +5,7 @@ use super::positions::LogPositions;
 use super::proposal::Proposals;
 use super::servers::record_of;
 use super::upkeep::quarantine_length;
-use crate::node::{FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Roster, SetId};
+use crate::node::{Division, FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Roster, SetId};
 use crate::quorum::majority;
 
 /// What a client is configured with.
@@ -17,8 +17,8 @@ pub struct MembershipConfig {
     pub max_ttl: Duration,
     /// The name of the set.
     pub set_name: String,
-    /// How many shards the locks are divided into, of which the set is one.
-    pub shards: u32,
+    /// Into what the locks are divided, of which the set has one part.
+    pub division: Division,
     /// Whether it forms a set although nodes are missing.
     pub form_with_missing: bool,
     /// Whether a restarted node that has its record is trusted to have all its data, if it says that it is durable.
@@ -53,8 +53,8 @@ pub struct Membership {
     pub(super) proposals: Proposals,
     /// A change that its user asks for.
     pub(super) request: Option<Change>,
-    /// Another number of shards than its own that another shard has recorded, while there is no set here.
-    pub(super) other_shards: Option<u32>,
+    /// What another shard has recorded, beside what this client counts there, if that is something else.
+    pub(super) elsewhere: Option<(Division, Division)>,
 }
 
 /// What a client knows of a node.
@@ -106,7 +106,7 @@ impl Membership {
             positions: LogPositions::default(),
             proposals: Proposals::new(proposer),
             request: None,
-            other_shards: None,
+            elsewhere: None,
         }
     }
 
@@ -117,24 +117,19 @@ impl Membership {
 
     /// Whether there is a set, whose locks are divided into as many shards as this client's.
     pub(crate) fn is_of_same_shards(&self) -> bool {
-        self.roster.as_ref().is_some_and(|roster| roster.shards == self.config.shards)
-    }
-
-    /// Into how many shards this client divides the locks.
-    pub(crate) fn shards(&self) -> u32 {
-        self.config.shards
+        self.roster.as_ref().is_some_and(|roster| roster.division == self.config.division)
     }
 
     /// Whether this client knows no set, and enough nodes answer to form one.
     pub(crate) fn wants_to_form(&self) -> bool {
         // If another number was found, all are refused for that: it may have gone since.
-        let enough_answer = || self.other_shards.is_some() || self.may_go_without(&self.missing());
+        let enough_answer = || self.elsewhere.is_some() || self.may_go_without(&self.missing());
         !self.config.passive && self.roster.is_none() && self.all_tried() && enough_answer()
     }
 
-    /// Records which other number of shards another shard has recorded, if one has.
-    pub(crate) fn note_other_shards(&mut self, other: Option<u32>) {
-        self.other_shards = other;
+    /// Records what another shard has recorded, beside what this client counts there, if that is something else.
+    pub(crate) fn note_elsewhere(&mut self, elsewhere: Option<(Division, Division)>) {
+        self.elsewhere = elsewhere;
     }
 
     /// Whether this client was there when the newest roster was chosen. It is then the one to go on first.

@@ -2,7 +2,7 @@
 
 use super::knowledge::{Known, Membership};
 use crate::error::Refusal;
-use crate::node::{FoundRecord, Inspection, MemberId, NodeRecord};
+use crate::node::{Division, FoundRecord, Inspection, MemberId, NodeRecord};
 
 impl Membership {
     /// What was read of a node, if it can be used.
@@ -53,9 +53,12 @@ impl Membership {
             return Some(Refusal::Duplicate { other: self.config.names[other].clone() });
         }
         let other_set = |field, ours: String, theirs: String| Some(Refusal::OtherSet { field, ours, theirs });
-        let other_shards = |theirs: u32| other_set("shards", self.config.shards.to_string(), theirs.to_string());
+        let other_shards = |ours: Division, theirs: Division| other_set("shards", ours.to_string(), theirs.to_string());
         // No set of this shard says how many there are, but that of another one does.
-        let elsewhere = || self.other_shards.filter(|_| self.roster.is_none()).and_then(other_shards);
+        let elsewhere = || {
+            let (ours, theirs) = self.elsewhere.filter(|_| self.roster.is_none())?;
+            other_shards(ours, theirs)
+        };
         match &seen.record {
             FoundRecord::None => elsewhere(),
             FoundRecord::OtherFormat(other) => other_set("format", NodeRecord::FORMAT.to_string(), other.to_string()),
@@ -64,8 +67,8 @@ impl Membership {
                 let (ours, theirs) = (self.config.names.len(), roster.seats.len());
                 if roster.name != self.config.set_name {
                     other_set("set_name", format!("{:?}", self.config.set_name), format!("{:?}", roster.name))
-                } else if roster.shards != self.config.shards {
-                    other_shards(roster.shards)
+                } else if roster.division != self.config.division {
+                    other_shards(self.config.division, roster.division)
                 } else if ours != theirs {
                     other_set("number of nodes", ours.to_string(), theirs.to_string())
                 } else {

@@ -3,7 +3,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lock_core::node::{Epoch, FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, Quarantine, Roster, SetId};
+use lock_core::node::{
+    Division, Epoch, FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, Quarantine, Roster, SetId,
+};
 use lock_core::quorum::{Change, Membership, MembershipConfig, MembershipStep, Standing, majority};
 
 use super::node::max_ttl;
@@ -108,7 +110,7 @@ impl Mind {
             names: setting.lists[client].iter().map(|node| setting.name_of(*node)).collect(),
             max_ttl: max_ttl(ticks),
             set_name: String::new(),
-            shards: 1,
+            division: Division::default(),
             form_with_missing: setting.successor == Some(client),
             passive: false,
             assume_durable: setting.is(MembershipMutant::ExemptionForDurable),

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lock_core::node::{
-    Ballot, Epoch, Evict, Holder, Kind, LockKeys, Look, MemberId, NodeRecord, Operation, OwnerId, QueuePosition,
-    RecordWrite, Request, Roster, Seat, SetId, WaiterId,
+    Ballot, Division, Epoch, Evict, Holder, Kind, LockKeys, Look, MemberId, NodeRecord, Operation, OwnerId,
+    QueuePosition, RecordWrite, Request, Roster, Seat, SetId, WaiterId,
 };
 use lock_core::{LockNode as _, RedisNode};
 use lock_sim::redis::{FakeRedis, NodeClock};
@@ -342,7 +342,7 @@ impl Encoder {
             quarantine_ttl: MINUTE,
             formed_over: vec![SetId(3), SetId(4)],
             name: "a set".to_owned(),
-            shards: 1,
+            division: Division::default(),
             seats: vec![Some(Seat { member: MEMBER, address: "a server".to_owned() }), None],
         };
         let ballot = Ballot { round: 2, proposer: 7 };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::node::{FenceReading, FoundRecord, Inspection, NodeRecord, RecordWrite};
+use crate::node::{Division, FenceReading, FoundRecord, Inspection, NodeRecord, RecordWrite};
 
 const MAX_TTL: Duration = Duration::from_secs(60);
 const SECOND: u64 = 1_000_000;
@@ -139,7 +139,7 @@ impl Client {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             max_ttl: MAX_TTL,
             set_name: String::new(),
-            shards: 1,
+            division: Division::default(),
             form_with_missing: false,
             assume_durable: false,
             passive: false,

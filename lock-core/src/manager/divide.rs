@@ -1,0 +1,89 @@
+//! How the locks of a manager are divided into shards, and which masters have each.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::ConfigError;
+use super::check::check_nodes;
+use crate::cluster::ShardSource;
+use crate::node::{Division, Keyspace, LockNode};
+
+/// The most shards.
+pub(super) const MAX_SHARDS: u32 = 64;
+
+/// The shards of a manager.
+pub(super) struct Divided {
+    pub(super) count: u32,
+    /// Where a shard is, or would be if there were more of them.
+    pub(super) find: Box<dyn Fn(u32) -> ShardSource + Send + Sync>,
+}
+
+impl Divided {
+    /// All shards are on all masters.
+    pub(super) fn on_all(
+        nodes: Vec<Arc<dyn LockNode>>,
+        count: u32,
+        prefix: &str,
+        in_cluster: bool,
+    ) -> Result<Self, ConfigError> {
+        if !is_count(count) {
+            return Err(ConfigError::InvalidShards { shards: count });
+        }
+        if let Some(node) = nodes.iter().find(|node| count > 1 && node.shard(0).is_none()) {
+            return Err(ConfigError::UndividedNode { node: node.name().to_owned() });
+        }
+        Ok(Self::shared(nodes, count, prefix, in_cluster))
+    }
+
+    /// There is one shard.
+    pub(super) fn whole(nodes: Vec<Arc<dyn LockNode>>, prefix: &str) -> Self {
+        Self::shared(nodes, 1, prefix, false)
+    }
+
+    fn shared(nodes: Vec<Arc<dyn LockNode>>, count: u32, prefix: &str, in_cluster: bool) -> Self {
+        let prefix = prefix.to_owned();
+        let find = move |shard| ShardSource {
+            keyspace: keyspace_of(&prefix, shard, in_cluster),
+            nodes: match count {
+                1 if shard == 0 => nodes.clone(),
+                _ => nodes.iter().filter_map(|node| node.shard(shard)).collect(),
+            },
+            division: Division::Shards(count),
+        };
+        Self { count, find: Box::new(find) }
+    }
+
+    /// Each shard has masters of its own.
+    pub(super) fn in_sets(sets: Vec<Vec<Arc<dyn LockNode>>>, prefix: &str) -> Result<Self, ConfigError> {
+        let count = u32::try_from(sets.len()).unwrap_or(u32::MAX);
+        if !is_count(count) {
+            return Err(ConfigError::InvalidSets { sets: sets.len() });
+        }
+        let mut names = HashSet::new();
+        if let Some(node) = sets.iter().flatten().find(|node| !names.insert(node.name().to_owned())) {
+            return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });
+        }
+        let sets = sets.into_iter().map(check_nodes).collect::<Result<Vec<_>, _>>()?;
+        let keyspace = Keyspace::new(prefix);
+        let find = move |shard| ShardSource {
+            keyspace: keyspace.clone(),
+            nodes: usize::try_from(shard).ok().and_then(|shard| sets.get(shard).cloned()).unwrap_or_default(),
+            division: Division::Set { place: shard, of: count },
+        };
+        Ok(Self { count, find: Box::new(find) })
+    }
+}
+
+fn is_count(shards: u32) -> bool {
+    shards.is_power_of_two() && shards <= MAX_SHARDS
+}
+
+/// The keys of a shard.
+fn keyspace_of(prefix: &str, shard: u32, in_cluster: bool) -> Keyspace {
+    #[cfg(feature = "redis")]
+    if in_cluster {
+        return Keyspace::in_cluster(prefix, shard);
+    }
+    _ = in_cluster;
+    Keyspace::of_shard(prefix, shard)
+}
