@@ -183,6 +183,10 @@ impl LockKeys {
         &self.0.lock_key
     }
 
+    pub(crate) fn lock_key_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0.lock_key)
+    }
+
     /// What the queue belongs to, on the nodes and in a manager: the lock key, or what the lock keys of all slots have in common.
     pub fn queue(&self) -> &str {
         &self.0.queue

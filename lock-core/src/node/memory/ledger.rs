@@ -4,6 +4,8 @@
 //! while it is free, or to one more reader; never to an owner that was evicted; and always with a fence that no lock before it had.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ledger_lock::Lock;
@@ -14,7 +16,7 @@ use crate::random::OwnerId;
 
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
-    locks: HashMap<String, Lock>,
+    locks: HashMap<Arc<str>, Lock>,
     tombstones: Tombstones,
     pub(super) records: Records,
 }
@@ -72,7 +74,8 @@ impl Ledger {
         let fence = self.fence(keys);
         // A reader that joins others has their token. It is larger than that of every writer before them, and nobody writes
         // between.
-        let token = if self.lock(keys, now).is_some() { fence } else { next_token(fence, hint, tokens)? };
+        let joins = claim.kind.is_read() && self.lock(keys, now).is_some();
+        let token = if joins { fence } else { next_token(fence, hint, tokens)? };
         self.hold(keys, claim, token, now)?;
         Ok(Reply::Granted { token })
     }
@@ -127,11 +130,12 @@ impl Ledger {
 
     /// Returns whether the owner held the lock until now.
     pub(super) fn release(&mut self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
-        if !self.is_held_by(keys, owner, Kind::Read, now) {
+        let Entry::Occupied(mut lock) = self.locks.entry(keys.lock_key_shared()) else { return false };
+        if lock.get().expires <= now || !lock.get().is_held_by(owner, now) {
             return false;
         }
-        if !self.locks.get_mut(keys.lock_key()).is_some_and(|lock| lock.remove(owner, now)) {
-            self.locks.remove(keys.lock_key());
+        if !lock.get_mut().remove(owner, now) {
+            lock.remove();
         }
         true
     }
@@ -158,7 +162,7 @@ impl Ledger {
         // nodes that is not too old.
         if is_held {
             let nobodys = Lock::new(Kind::Write, OwnerId::NOBODY, now + EVICTION_GAP);
-            self.locks.insert(keys.lock_key().to_owned(), nobodys);
+            self.locks.insert(keys.lock_key_shared(), nobodys);
         }
         Ok(Eviction::Evicted { deleted: is_held })
     }
@@ -182,7 +186,7 @@ impl Ledger {
 
     pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {
         let alive = self.locks.iter().filter(|(_, lock)| lock.expires > now);
-        let mut keys: Vec<String> = alive.map(|(key, _)| key.clone()).collect();
+        let mut keys: Vec<String> = alive.map(|(key, _)| key.to_string()).collect();
         keys.sort();
         keys
     }
@@ -207,10 +211,9 @@ impl Ledger {
         self.records.set_fence(keys, fence);
         let Claim { owner, kind, ttl } = claim;
         let expires = now + ttl;
-        match self.locks.get_mut(keys.lock_key()) {
-            Some(lock) if lock.expires > now => lock.prolong(owner, expires, now),
-            Some(expired) => *expired = Lock::new(kind, owner, expires),
-            None => _ = self.locks.insert(keys.lock_key().to_owned(), Lock::new(kind, owner, expires)),
+        match self.locks.entry(keys.lock_key_shared()) {
+            Entry::Occupied(mut lock) if lock.get().expires > now => lock.get_mut().prolong(owner, expires, now),
+            entry => _ = entry.insert_entry(Lock::new(kind, owner, expires)),
         }
         Ok(())
     }

@@ -1,17 +1,17 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::node::{FenceReading, FoundRecord, Keyspace, LockKeys, NodeError, NodeRecord, RecordWrite};
 use crate::random::Epoch;
 
-/// The records of a node, by their keys.
+/// The records of a node, by their keys. There are few, and each request reads one: a hash would take longer than to compare.
 #[derive(Clone, Default)]
-pub(super) struct Records(HashMap<String, Record>);
+pub(super) struct Records(BTreeMap<String, Record>);
 
 /// The record of the node and the fences are one thing: a node that forgot the fences has no epoch, and so no vote.
 #[derive(Clone)]
 struct Record {
     node: NodeRecord,
-    fences: HashMap<u16, u64>,
+    fences: BTreeMap<u16, u64>,
     /// What every fence is at least.
     floor: u64,
 }

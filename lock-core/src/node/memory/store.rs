@@ -88,11 +88,11 @@ impl Store {
         now: Duration,
     ) -> Result<Reply, NodeError> {
         let Claim { owner, kind, .. } = claim;
+        let held = self.ledger.held(keys, now);
         // The same attempt again.
-        if self.ledger.is_held_by(keys, owner, kind, now) {
+        if held.is_some() && self.ledger.is_held_by(keys, owner, kind, now) {
             return Ok(Reply::Granted { token: self.ledger.fence(keys) });
         }
-        let held = self.ledger.held(keys, now);
         let refusal = self.ledger.refusal(keys, held, (owner, kind), now);
         // The ledger is asked before the waiting room, and decides alone whether it may be granted. This can only say that it is
         // not yet.
@@ -128,7 +128,7 @@ impl Store {
                 let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
                 self.waiting.slot_changed((keys, slot), &holds, caller, now);
             }
-            None => self.waiting.released(keys, self.ledger.held(keys, now), caller, now),
+            None => self.waiting.released(keys, || self.ledger.held(keys, now), caller, now),
         }
     }
 

@@ -99,11 +99,11 @@ impl WaitingRoom {
         }
     }
 
-    /// What a release, or leaving the queue, does to the queue. `held` is what holds the lock afterwards.
+    /// What a release, or leaving the queue, does to the queue. `held` tells what holds the lock afterwards.
     pub(super) fn released(
         &mut self,
         keys: &LockKeys,
-        held: Option<Held>,
+        held: impl FnOnce() -> Option<Held>,
         (caller, position): (Caller, QueuePosition),
         now: Duration,
     ) {
@@ -111,6 +111,7 @@ impl WaitingRoom {
         if !is_known && !matches!(position, QueuePosition::Keep { .. }) {
             return;
         }
+        let held = held();
         let queue = self.queue(keys);
         match position {
             QueuePosition::Keep { since, kind } => _ = queue.enter(caller, since, kind, now),
