@@ -1,7 +1,7 @@
 //! Explores all states of the larger settings, which takes minutes.
 //!
 //! ```text
-//! model [attempts|forgetting|renewal|reading|eviction|queue|permits|delegation|membership|all]
+//! model [attempts|forgetting|renewal|reading|eviction|queue|permits|pairing|delegation|membership|all]
 //! ```
 //!
 //! Progress goes to stderr. If a property is violated, the run that shows it is printed and the exit code is 1.
@@ -42,6 +42,8 @@ enum Which {
     Delegation,
     /// Permits: several slots with one queue.
     Permits,
+    /// Permits again: which waiter may take which slot, while the nodes do not agree on it.
+    Pairing,
     /// Changes of the membership, with and without a lock, while nodes lose their data and clocks are wrong.
     Membership,
     /// All of these, one after the other.
@@ -71,6 +73,8 @@ fn main() -> io::Result<ExitCode> {
     }
     if wanted(Which::Permits) {
         models.extend(PermitsSetting::long().into_iter().map(ModelSetting::Permits));
+    }
+    if wanted(Which::Pairing) {
         models.extend(PairingSetting::long().into_iter().map(ModelSetting::Pairing));
     }
     if wanted(Which::Membership) {
