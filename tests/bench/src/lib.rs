@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `contender` | the engine and its peer, behind one interface |
 //! | `advisory`, `lock_table`, `recipe` | what users of PostgreSQL and ZooKeeper have: `pg_advisory_lock`, a table of locks, and sequential znodes |
+//! | `sorted_set` | permits on one master, as others have them |
 //! | `raw_quorum` | the floor: what one fan-out to a quorum costs without any lock |
 //! | `load`, `commands` | many tasks that lock and unlock; the commands that the servers count meanwhile |
 //! | `link` | a proxy that makes a master distant |
@@ -52,6 +53,7 @@ mod row;
 mod run;
 mod scaling;
 mod shards;
+mod sorted_set;
 mod spread;
 mod stores;
 mod table;
