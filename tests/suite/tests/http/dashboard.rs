@@ -260,9 +260,11 @@ async fn redacted_names_are_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn shards_without_a_majority_are_named_if_others_have_one() {
-    let [one, other] = [MemoryNode::new(), MemoryNode::new()];
-    let builder = LockManager::builder().shards(4);
-    let locks = builder.nodes([ShardDown(one, 2)]).connect_lazy().unwrap();
+    let [one, apart, other] = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
+    let node = ShardApart { node: one, shard: 2, apart: apart.clone() };
+    // All shards have to be there when their number is recorded.
+    let locks = LockManager::builder().shards(4).nodes([node]).connect().await.unwrap();
+    apart.set_down(true);
     assert_eq!(shown_shards(&locks).await, (Some(false), serde_json::json!([2])));
     let locks = LockManager::builder().shards(4).nodes([other.clone()]).connect_lazy().unwrap();
     other.set_down(true);
@@ -280,19 +282,18 @@ async fn shown_shards(locks: &LockManager) -> (Option<bool>, Value) {
     }
 }
 
-/// A master of whose shards one cannot be reached.
-struct ShardDown(MemoryNode, u32);
+/// A master of whose shards one is on another server.
+struct ShardApart {
+    node: MemoryNode,
+    shard: u32,
+    apart: MemoryNode,
+}
 
-impl LockNode for ShardDown {
-    lock_core::forward_to_node!(self => self.0; name inspect write_record read_fences submit look evict wakeups disconnected disconnect);
+impl LockNode for ShardApart {
+    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences submit look evict wakeups disconnected disconnect);
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        if shard == self.1 {
-            let down = MemoryNode::new();
-            down.set_down(true);
-            return down.shard(shard);
-        }
-        self.0.shard(shard)
+        if shard == self.shard { self.apart.shard(shard) } else { self.node.shard(shard) }
     }
 }
 
