@@ -50,7 +50,7 @@ async fn report_of(list: &[String], named: &str, shards: usize) -> serde_json::V
 async fn every_shard_is_shown_with_its_members() {
     let (server, cluster) = (RedisServer::start().await, SlotCluster::start(3, 0).await);
     let report = report_of(&[server.url()], "--shards 4", 4).await;
-    assert_eq!(report["masters"][3]["name"], format!("{}#3", server.address()));
+    assert_eq!(report["masters"][3]["address"], format!("{}#3", server.address()));
     report_of(&[], &format!("--shards 4 --redis-cluster {}", cluster.url()), 4).await;
     let refused = lockctl(&[server.url()], "health --shards 8").await;
     assert!(format!("{refused:?}").contains("shards is 8 here, but 4"), "{refused:?}");
