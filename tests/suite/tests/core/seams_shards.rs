@@ -1,14 +1,10 @@
 //! Locks in several shards, one of which is in trouble. In virtual time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{
-    FencingToken, LockError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, SetRequest, Vote,
-    forward_to_node,
-};
-use lock_support::{Kind, eventually};
+use lock_core::{FencingToken, LockError, LockManager, LockManagerBuilder, MemoryNode, NodeError, SetRequest, Vote};
+use lock_support::{Kind, ShardedMaster, eventually};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -19,29 +15,15 @@ const SLOW: Duration = Duration::from_millis(40);
 /// The most attempts of a shard that are in progress at once on three nodes.
 const MAX_ATTEMPTS: usize = 213;
 
-/// A master whose shards are nodes of their own, so that a fault may concern one of them alone.
-#[derive(Clone)]
-struct Master([MemoryNode; 2]);
-
-impl LockNode for Master {
-    forward_to_node!(self => self.0[0]; name inspect write_record read_fences submit submit_all look evict wakeups
-        disconnected last_words disconnect node_timeout);
-
-    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        let node: &MemoryNode = self.0.get(usize::try_from(shard).ok()?)?;
-        Some(Arc::new(node.clone()))
-    }
-}
-
 /// How many locks there are, so that each shard has more than it has attempts in three rounds.
 const NAMES: usize = 1600;
 
 /// Three masters, each with two shards.
-struct Masters(Vec<Master>);
+struct Masters(Vec<ShardedMaster>);
 
 impl Masters {
     fn new() -> Self {
-        Self((0..3).map(|_| Master([MemoryNode::new(), MemoryNode::new()])).collect())
+        Self((0..3).map(|_| ShardedMaster::new(2)).collect())
     }
 
     fn builder(&self) -> LockManagerBuilder {
@@ -54,7 +36,7 @@ impl Masters {
 
     /// The nodes of a shard.
     fn of_shard(&self, shard: usize) -> impl Iterator<Item = &MemoryNode> {
-        self.0.iter().map(move |Master(shards)| &shards[shard])
+        self.0.iter().map(move |master| master.node(shard))
     }
 
     /// The locks that the nodes of a shard have, each once.

@@ -1,7 +1,6 @@
 //! Locks that are divided into shards: each a set of its own, under one manager.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::masters::Refusal;
@@ -9,6 +8,7 @@ use lock_core::{
     ConfigError, ConnectError, LockError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError,
     forward_to_node,
 };
+use lock_support::ShardedMaster;
 
 fn nodes() -> Vec<MemoryNode> {
     (0..3).map(|_| MemoryNode::new()).collect()
@@ -91,34 +91,14 @@ async fn a_client_with_another_number_of_shards_is_refused_with_both_and_forms_n
     }
 }
 
-/// A master whose shards are nodes of their own, as in a cluster.
-#[derive(Clone)]
-struct Master(Arc<[MemoryNode]>);
-
-impl Master {
-    fn new() -> Self {
-        Self((0..32).map(|_| MemoryNode::new()).collect())
-    }
-}
-
-impl LockNode for Master {
-    forward_to_node!(self => self.0[0]; name inspect write_record read_fences submit submit_all look evict wakeups
-        disconnected last_words disconnect node_timeout);
-
-    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        let node: &MemoryNode = self.0.get(usize::try_from(shard).ok()?)?;
-        Some(Arc::new(node.clone()))
-    }
-}
-
 // promise: membership
 #[tokio::test(start_paused = true)]
 async fn a_client_with_another_number_of_shards_is_refused_although_the_first_shard_lost_everything() {
     for (formed, other) in [(16, 1), (16, 4), (4, 16), (2, 1)] {
-        let masters: Vec<_> = (0..3).map(|_| Master::new()).collect();
+        let masters: Vec<_> = (0..3).map(|_| ShardedMaster::new(32)).collect();
         let over = |shards| LockManager::builder().nodes(masters.clone()).shards(shards);
         over(formed).connect().await.unwrap().shutdown(Duration::ZERO).await;
-        masters.iter().for_each(|master| master.0[0].forget());
+        masters.iter().for_each(|master| master.node(0).forget());
 
         let refused = over(other).connect().await;
         let Err(ConnectError::Config(ConfigError::RefusedNode { refusal, .. })) = refused else {
@@ -141,17 +121,17 @@ async fn a_client_with_another_number_of_shards_is_refused_although_the_first_sh
 // promise: membership
 #[tokio::test(start_paused = true)]
 async fn no_first_shard_is_formed_while_another_one_cannot_be_asked_for_the_number() {
-    let masters: Vec<_> = (0..3).map(|_| Master::new()).collect();
+    let masters: Vec<_> = (0..3).map(|_| ShardedMaster::new(32)).collect();
     let over = |shards| LockManager::builder().nodes(masters.clone()).shards(shards);
     over(4).connect().await.unwrap().shutdown(Duration::ZERO).await;
-    masters.iter().for_each(|master| master.0[0].forget());
-    masters[..2].iter().for_each(|master| master.0[1].set_down(true));
+    masters.iter().for_each(|master| master.node(0).forget());
+    masters[..2].iter().for_each(|master| master.node(1).set_down(true));
     let locks = over(1).connect_lazy().unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let health = locks.health().await;
     assert_eq!(health.shards_without_quorum, [0]);
     assert!(health.nodes.iter().all(|node| node.problem.is_some()), "{health:?}");
-    masters[0].0[1].set_down(false);
+    masters[0].node(1).set_down(false);
     tokio::time::sleep(Duration::from_secs(10)).await;
     let problem = locks.health().await.nodes[0].problem.clone().unwrap();
     assert!(is_refused_for(&problem, "1", "4"), "{problem}");

@@ -1,6 +1,5 @@
 //! The dashboard: what it shows, what it costs, and what it does not let through. In virtual time, except for the shutdown.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,6 +9,7 @@ use data_encoding::BASE64;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use lock_axum::{LockManager, LockNode, MemoryNode, dashboard};
+use lock_support::ShardedMaster;
 use lock_support::http::{PATIENCE, Response, manager, nodes};
 use ring::digest::{SHA256, digest};
 use serde_json::Value;
@@ -260,11 +260,10 @@ async fn redacted_names_are_absent() {
 
 #[tokio::test(start_paused = true)]
 async fn shards_without_a_majority_are_named_if_others_have_one() {
-    let [one, apart, other] = [MemoryNode::new(), MemoryNode::new(), MemoryNode::new()];
-    let node = ShardApart { node: one, shard: 2, apart: apart.clone() };
+    let (master, other) = (ShardedMaster::new(4), MemoryNode::new());
     // All shards have to be there when their number is recorded.
-    let locks = LockManager::builder().shards(4).nodes([node]).connect().await.unwrap();
-    apart.set_down(true);
+    let locks = LockManager::builder().shards(4).nodes([master.clone()]).connect().await.unwrap();
+    master.node(2).set_down(true);
     assert_eq!(shown_shards(&locks).await, (Some(false), serde_json::json!([2])));
     let locks = LockManager::builder().shards(4).nodes([other.clone()]).connect_lazy().unwrap();
     other.set_down(true);
@@ -279,21 +278,6 @@ async fn shown_shards(locks: &LockManager) -> (Option<bool>, Value) {
         if !state["quorum"].is_null() {
             return (state["quorum"].as_bool(), state["some_shards"].clone());
         }
-    }
-}
-
-/// A master of whose shards one is on another server.
-struct ShardApart {
-    node: MemoryNode,
-    shard: u32,
-    apart: MemoryNode,
-}
-
-impl LockNode for ShardApart {
-    lock_core::forward_to_node!(self => self.node; name inspect write_record read_fences submit look evict wakeups disconnected disconnect);
-
-    fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        if shard == self.shard { self.apart.shard(shard) } else { self.node.shard(shard) }
     }
 }
 
