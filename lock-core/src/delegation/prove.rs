@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
 use crate::node::{Holder, LockKeys, LockState, Look, MAX_READERS_SEEN};
-use crate::quorum::{OUTAGE_GRACE, ProofVote, Tally, Verdict};
+use crate::quorum::{KeyVote, OUTAGE_GRACE, Tally, Verdict};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
@@ -48,15 +48,15 @@ pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
         let reply = reply.unwrap_or(Err(NodeError::TimedOut)).map(|states| states.into_iter().next());
         let (vote, shown) = match reply {
             Ok(Some(state)) => vote(credential, &state, &mut owner),
-            Ok(None) => (ProofVote::NoReply, Vote::Pending),
+            Ok(None) => (KeyVote::NoReply, Vote::Pending),
             Err(error) => {
                 cluster.report(node, &error);
-                (ProofVote::NoReply, Vote::Failed(error))
+                (KeyVote::NoReply, Vote::Failed(error))
             }
         };
         votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote: shown });
         match (tally.vote(node, vote), owner) {
-            (Some(Verdict::Held), Some(owner)) => return Proof::Held { owner, sent, remaining: tally.proven_for() },
+            (Some(Verdict::Held), Some(owner)) => return Proof::Held { owner, sent, remaining: tally.held_for() },
             (Some(Verdict::Lost), _) => return Proof::Refuted(votes),
             _ => {}
         }
@@ -66,7 +66,7 @@ pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
 
 /// What a node's state of the lock proves. All that prove something have the same owner: no two make the same credential. A lock to
 /// write that was downgraded proves nothing any more.
-fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>) -> (ProofVote, Vote) {
+fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>) -> (KeyVote, Vote) {
     let has_signed = |owner: &OwnerId| credential.is_signed_by(*owner);
     let signer = match (credential.claims.kind, &state.holder) {
         (Kind::Write | Kind::Permit { .. }, Some(Holder::Owner(holder))) => {
@@ -80,10 +80,10 @@ fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>)
     match signer {
         Some((signer, remaining)) => {
             *owner = Some(signer);
-            (ProofVote::Proven(remaining), Vote::Granted { token: state.fence })
+            (KeyVote::HeldFor(remaining), Vote::Granted { token: state.fence })
         }
         // There may be more readers than a look returns.
-        None if state.readers.len() >= MAX_READERS_SEEN => (ProofVote::NoReply, Vote::Pending),
-        None => (ProofVote::Refuted, Vote::Held { remaining: state.remaining }),
+        None if state.readers.len() >= MAX_READERS_SEEN => (KeyVote::NoReply, Vote::Pending),
+        None => (KeyVote::Gone, Vote::Held { remaining: state.remaining }),
     }
 }

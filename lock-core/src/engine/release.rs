@@ -11,7 +11,7 @@ use super::{Engine, NodeReply, Round};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, Refusal, Vote};
 use crate::node::{LockKeys, Operation, QueuePosition, Reply};
-use crate::quorum::{ReleaseVote, Tally, Verdict, drift};
+use crate::quorum::{KeyVote, Tally, Verdict, drift};
 use crate::random::OwnerId;
 
 /// Whether the lock was still held when it was released.
@@ -53,7 +53,7 @@ pub(crate) struct Release {
     round: Option<Round>,
     /// The nodes that have not replied.
     silent: NodeSet,
-    tally: Tally<ReleaseVote>,
+    tally: Tally,
     verdict: Option<Verdict>,
     failed: Vec<(usize, NodeError)>,
     in_background: bool,
@@ -77,7 +77,7 @@ impl Release {
                 round.send(node, operation);
             } else {
                 // Known without a request: the key was never sent there, or its refusal has arrived.
-                verdict = verdict.or(tally.vote(node, ReleaseVote::NotOwner));
+                verdict = verdict.or(tally.vote(node, KeyVote::Gone));
             }
         }
         round.await_majority_but(cluster.size() - nodes.len());
@@ -153,13 +153,13 @@ impl Release {
     fn count(&mut self, NodeReply { node, reply }: NodeReply) {
         self.silent.remove(node);
         let vote = match reply {
-            Ok(Reply::Released) => ReleaseVote::Released,
-            Ok(_) => ReleaseVote::NotOwner,
+            Ok(Reply::Released) => KeyVote::Held,
+            Ok(_) => KeyVote::Gone,
             // Its server was asked over another address.
-            Err(NodeError::Refused(Refusal::Duplicate { .. })) => ReleaseVote::NoReply,
+            Err(NodeError::Refused(Refusal::Duplicate { .. })) => KeyVote::NoReply,
             Err(error) => {
                 self.failed.push((node, error));
-                ReleaseVote::NoReply
+                KeyVote::NoReply
             }
         };
         if let Some(verdict) = self.tally.vote(node, vote) {

@@ -8,7 +8,7 @@ use super::{Lease, LeaseRegistry};
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{Operation, Reply, ReplySender};
-use crate::quorum::{RenewalVote, RollCall, Tally, Verdict, word_is_good};
+use crate::quorum::{KeyVote, RollCall, Tally, Verdict, word_is_good};
 
 /// How often the nodes are asked at most whether a lock is still held, if they take long to reply.
 const MAX_QUESTIONS: u32 = 2;
@@ -139,7 +139,7 @@ pub(super) struct Extension {
     sent: Instant,
     deadline: Instant,
     round: Round,
-    tally: Tally<RenewalVote>,
+    tally: Tally,
     first_error: Option<(usize, NodeError)>,
 }
 
@@ -262,12 +262,12 @@ impl Extension {
     }
 }
 
-fn renewal_vote(reply: &Result<Reply, NodeError>) -> RenewalVote {
+fn renewal_vote(reply: &Result<Reply, NodeError>) -> KeyVote {
     match reply {
-        Ok(Reply::Kept) => RenewalVote::Kept,
-        Ok(Reply::Barred) => RenewalVote::Barred,
-        Ok(Reply::Gone) => RenewalVote::Gone,
+        Ok(Reply::Kept) => KeyVote::Held,
+        Ok(Reply::Barred) => KeyVote::Barred,
+        Ok(Reply::Gone) => KeyVote::Gone,
         // An error is no vote against the lease. A node that cannot be reached may have the key all the same.
-        _ => RenewalVote::NoReply,
+        _ => KeyVote::NoReply,
     }
 }

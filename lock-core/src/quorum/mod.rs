@@ -46,10 +46,10 @@ pub use self::membership::{
     Change, LogPositions, Membership, MembershipConfig, Standing, Step as MembershipStep, quarantine_length,
 };
 pub use self::outage::{OUTAGE_GRACE, Outage};
-pub use self::renewal::{RenewalVote, renewal_pause};
+pub use self::renewal::renewal_pause;
 pub use self::reply_time::ReplyTime;
 pub use self::roll_call::{NotCalled, RollCall};
 pub use self::set::{kept_of_batch, set_order};
-pub use self::tally::{KeyVote, ProofVote, ReleaseVote, Tally, Verdict};
+pub use self::tally::{KeyVote, Tally, Verdict};
 pub use self::validity::{drift, validity};
 pub use self::word::{WORD_TTL, word_is_good};

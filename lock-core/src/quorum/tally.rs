@@ -2,10 +2,31 @@ use std::time::Duration;
 
 use super::majority;
 
-/// A vote on whether a node has the key of a lock for one owner.
-pub trait KeyVote: Copy {
-    /// Whether the node has the key, or had it until this request deleted it; `None` if it did not reply.
-    fn has_key(self) -> Option<bool>;
+/// A node's vote on whether it has the key of a lock for one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyVote {
+    /// It has the key, or had it until this request deleted it.
+    Held,
+    /// It has the key for this much longer.
+    HeldFor(Duration),
+    /// It has the key, of a reader for which a writer waits there.
+    Barred,
+    /// It does not have the key: the lock is free there, or another owner's.
+    Gone,
+    /// No reply, or none that counts.
+    NoReply,
+}
+
+impl KeyVote {
+    /// Whether the node has the key; `None` if it did not reply.
+    fn has_key(self) -> Option<bool> {
+        match self {
+            // A reader that has to make way keeps its lock for as long as it renews. Only new readers are held back.
+            Self::Held | Self::HeldFor(_) | Self::Barred => Some(true),
+            Self::Gone => Some(false),
+            Self::NoReply => None,
+        }
+    }
 }
 
 /// Whether an owner holds a lock: one of three, not two.
@@ -26,28 +47,27 @@ pub enum Verdict {
 /// # Examples
 ///
 /// ```
-/// use lock_core::quorum::ReleaseVote::{NotOwner, Released};
-/// use lock_core::quorum::{Tally, Verdict};
+/// use lock_core::quorum::{KeyVote, Tally, Verdict};
 ///
 /// let mut tally = Tally::new(3);
-/// assert_eq!(tally.vote(0, Released), None);
-/// assert_eq!(tally.vote(2, NotOwner), None);
-/// assert_eq!(tally.vote(1, Released), Some(Verdict::Held));
+/// assert_eq!(tally.vote(0, KeyVote::Held), None);
+/// assert_eq!(tally.vote(2, KeyVote::Gone), None);
+/// assert_eq!(tally.vote(1, KeyVote::Held), Some(Verdict::Held));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Tally<V> {
-    pub(super) votes: Vec<Option<V>>,
+pub struct Tally {
+    votes: Vec<Option<KeyVote>>,
     decided: bool,
 }
 
-impl<V: KeyVote> Tally<V> {
+impl Tally {
     /// The tally for `nodes` nodes, before the first vote.
     pub fn new(nodes: usize) -> Self {
         Self { votes: vec![None; nodes], decided: false }
     }
 
     /// Counts a node's vote; each node has one. The vote that decides returns the verdict. Votes are counted on after that.
-    pub fn vote(&mut self, node: usize, vote: V) -> Option<Verdict> {
+    pub fn vote(&mut self, node: usize, vote: KeyVote) -> Option<Verdict> {
         // The first vote of a node is the one that counts. The caller that gave up on it has counted that as its vote.
         let slot = self.votes.get_mut(node).filter(|slot| slot.is_none())?;
         *slot = Some(vote);
@@ -70,109 +90,112 @@ impl<V: KeyVote> Tally<V> {
         self.decided = true;
         Some(verdict)
     }
-}
 
-/// A node's vote on a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReleaseVote {
-    /// The node held the key, and deleted it.
-    Released,
-    /// The node did not hold the key.
-    NotOwner,
-    /// No reply, or none that counts.
-    NoReply,
-}
-
-impl KeyVote for ReleaseVote {
-    fn has_key(self) -> Option<bool> {
-        match self {
-            Self::Released => Some(true),
-            Self::NotOwner => Some(false),
-            Self::NoReply => None,
-        }
+    /// Whether a writer waits for a lock that is read, on any of the nodes that have voted: then no more readers may share this hold.
+    pub fn is_barred(&self) -> bool {
+        self.votes.contains(&Some(KeyVote::Barred))
     }
-}
 
-/// What a node says about a lock that was delegated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProofVote {
-    /// The key is held by the owner who made the credential, for this much longer.
-    Proven(Duration),
-    /// The key is free, or held by another owner.
-    Refuted,
-    /// No reply, or none that counts.
-    NoReply,
-}
-
-impl KeyVote for ProofVote {
-    fn has_key(self) -> Option<bool> {
-        match self {
-            Self::Proven(_) => Some(true),
-            Self::Refuted => Some(false),
-            Self::NoReply => None,
-        }
+    /// Whether each node has the key.
+    pub fn is_everywhere(&self) -> bool {
+        self.votes.iter().all(|vote| vote.and_then(KeyVote::has_key) == Some(true))
     }
-}
 
-impl Tally<ProofVote> {
-    /// For how long each node that proved the lock has its key, at least. To be asked when a majority has proved it.
-    pub fn proven_for(&self) -> Duration {
-        let proven = self.votes.iter().flatten().filter_map(|vote| match vote {
-            ProofVote::Proven(remaining) => Some(*remaining),
+    /// The nodes that have lost the key: it may be put back there after the round renewed the lease.
+    ///
+    /// Only nodes that *still held* the key when they were asked to extend it count. A node on which the key is put back after this
+    /// round counts from the next round on. If it counted in this one, a lost lock would come back to life.
+    pub fn gone(&self) -> impl Iterator<Item = usize> + '_ {
+        self.votes.iter().enumerate().filter(|(_, vote)| **vote == Some(KeyVote::Gone)).map(|(node, _)| node)
+    }
+
+    /// For how long each node that said so has the key, at least. To be asked when a majority has it.
+    pub fn held_for(&self) -> Duration {
+        let held = self.votes.iter().flatten().filter_map(|vote| match vote {
+            KeyVote::HeldFor(remaining) => Some(*remaining),
             _ => None,
         });
-        proven.min().unwrap_or_default()
+        held.min().unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ReleaseVote::{self, NoReply, NotOwner, Released};
+    use super::KeyVote::{Barred, Gone, Held, HeldFor, NoReply};
     use super::*;
 
-    fn verdict(votes: &[ReleaseVote], nodes: usize) -> Option<Verdict> {
+    fn verdict(votes: &[KeyVote], nodes: usize) -> Option<Verdict> {
         let mut tally = Tally::new(nodes);
         votes.iter().enumerate().filter_map(|(node, vote)| tally.vote(node, *vote)).last()
     }
 
     #[test]
     fn held_lost_and_unknown_are_three_things() {
-        assert_eq!(verdict(&[Released, NotOwner, Released], 3), Some(Verdict::Held));
-        assert_eq!(verdict(&[NotOwner, Released, NotOwner], 3), Some(Verdict::Lost));
-        assert_eq!(verdict(&[Released, NotOwner, NoReply], 3), Some(Verdict::Unknown));
-        assert_eq!(verdict(&[Released, Released, NoReply, NoReply, NoReply], 5), Some(Verdict::Unknown));
+        assert_eq!(verdict(&[Held, Gone, Held], 3), Some(Verdict::Held));
+        assert_eq!(verdict(&[Gone, Held, Gone], 3), Some(Verdict::Lost));
+        assert_eq!(verdict(&[Held, Gone, NoReply], 3), Some(Verdict::Unknown));
+        assert_eq!(verdict(&[Held, Held, NoReply, NoReply, NoReply], 5), Some(Verdict::Unknown));
         assert_eq!(verdict(&[NoReply; 5], 5), Some(Verdict::Unknown));
-        let two_keys_and_one_unknown = [NotOwner, NotOwner, Released, Released, NoReply];
+        let two_keys_and_one_unknown = [Gone, Gone, Held, Held, NoReply];
         assert_eq!(verdict(&two_keys_and_one_unknown, 5), Some(Verdict::Unknown));
     }
 
     #[test]
     fn the_majority_is_of_all_nodes_not_of_those_that_replied() {
-        assert_eq!(verdict(&[Released, Released], 5), None);
-        assert_eq!(verdict(&[Released, NoReply, NoReply], 3), Some(Verdict::Unknown));
-        assert_eq!(verdict(&[Released, Released, NotOwner, NotOwner, NoReply], 5), Some(Verdict::Unknown));
+        assert_eq!(verdict(&[Held, Held], 5), None);
+        assert_eq!(verdict(&[Held, NoReply, NoReply], 3), Some(Verdict::Unknown));
+        assert_eq!(verdict(&[Held, Held, Gone, Gone, NoReply], 5), Some(Verdict::Unknown));
     }
 
     #[test]
     fn a_lock_that_no_majority_can_hold_is_lost_at_once() {
-        assert_eq!(verdict(&[NotOwner, NotOwner], 5), None);
-        assert_eq!(verdict(&[NotOwner, NotOwner, NotOwner], 5), Some(Verdict::Lost));
+        assert_eq!(verdict(&[Gone, Gone], 5), None);
+        assert_eq!(verdict(&[Gone, Gone, Gone], 5), Some(Verdict::Lost));
     }
 
     #[test]
     fn a_node_votes_once_and_a_round_has_one_verdict() {
         let mut tally = Tally::new(3);
-        assert_eq!([tally.vote(0, Released), tally.vote(0, Released)], [None, None]);
-        assert_eq!(tally.vote(1, Released), Some(Verdict::Held));
-        assert_eq!(tally.vote(2, NotOwner), None);
+        assert_eq!([tally.vote(0, Held), tally.vote(0, Held)], [None, None]);
+        assert_eq!(tally.vote(1, Held), Some(Verdict::Held));
+        assert_eq!(tally.vote(2, Gone), None);
     }
 
     #[test]
     fn a_proof_lasts_as_long_as_a_majority_holds_the_key() {
-        let proven = |millis| ProofVote::Proven(Duration::from_millis(millis));
+        let proven = |millis| HeldFor(Duration::from_millis(millis));
         let mut tally = Tally::new(5);
-        let votes = [proven(500), proven(300), ProofVote::Refuted, ProofVote::NoReply, proven(900)];
+        let votes = [proven(500), proven(300), Gone, NoReply, proven(900)];
         let verdict = votes.into_iter().enumerate().find_map(|(node, vote)| tally.vote(node, vote));
-        assert_eq!((verdict, tally.proven_for()), (Some(Verdict::Held), Duration::from_millis(300)));
+        assert_eq!((verdict, tally.held_for()), (Some(Verdict::Held), Duration::from_millis(300)));
+    }
+
+    #[test]
+    fn a_reader_that_has_to_make_way_still_has_its_lock() {
+        let mut renewal = Tally::new(3);
+        assert_eq!((renewal.vote(0, Held), renewal.is_barred()), (None, false));
+        assert_eq!((renewal.vote(1, Barred), renewal.is_barred()), (Some(Verdict::Held), true));
+    }
+
+    #[test]
+    fn a_node_that_does_not_reply_may_lack_the_key() {
+        for (last, everywhere) in [(Held, true), (Barred, true), (NoReply, false), (Gone, false)] {
+            let mut renewal = Tally::new(3);
+            renewal.vote(0, Held);
+            renewal.vote(1, Held);
+            assert!(!renewal.is_everywhere());
+            renewal.vote(2, last);
+            assert_eq!(renewal.is_everywhere(), everywhere, "{last:?}");
+        }
+    }
+
+    #[test]
+    fn the_nodes_that_lost_the_key_are_known() {
+        let mut renewal = Tally::new(3);
+        renewal.vote(2, Gone);
+        renewal.vote(0, Held);
+        assert_eq!(renewal.vote(1, Held), Some(Verdict::Held));
+        assert_eq!(renewal.gone().collect::<Vec<_>>(), [2]);
+        assert!(!renewal.is_everywhere());
     }
 }

@@ -1,7 +1,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use lock_core::quorum::{Acquisition, RenewalVote, Step, Tally, Terms, Verdict};
+use lock_core::quorum::{Acquisition, KeyVote, Step, Tally, Terms, Verdict};
 
 use super::state::{NODES, Vote};
 
@@ -23,7 +23,7 @@ pub struct Decider {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Shipped {
     Acquisition(Acquisition),
-    Renewal(Tally<RenewalVote>),
+    Renewal(Tally),
 }
 
 /// What the shipped code decided.

@@ -1,6 +1,6 @@
 //! How a node executes a request: the rules of [`lock_core::node::Operation`], on small integers.
 
-use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
+use lock_core::quorum::{AcquireVote, ConfirmVote, KeyVote};
 
 use super::eviction::Owners;
 use super::setting::Mutant;
@@ -59,20 +59,20 @@ impl Node {
         }
     }
 
-    pub(super) fn extend(&mut self, renewed: Key, mutant: Option<Mutant>) -> RenewalVote {
+    pub(super) fn extend(&mut self, renewed: Key, mutant: Option<Mutant>) -> KeyVote {
         if self.is_shared() {
             return self.extend_reader(renewed, mutant);
         }
         match &mut self.key {
             Some(key) if key.owner == renewed.owner || mutant == Some(Mutant::ExtendWithoutOwnerCheck) => {
                 key.expires = key.expires.max(renewed.expires);
-                RenewalVote::Kept
+                KeyVote::Held
             }
             None if mutant == Some(Mutant::CountsReplacedKeys) => {
                 self.key = Some(renewed);
-                RenewalVote::Kept
+                KeyVote::Held
             }
-            _ => RenewalVote::Gone,
+            _ => KeyVote::Gone,
         }
     }
 

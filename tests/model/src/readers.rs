@@ -1,6 +1,6 @@
 //! How a node executes the requests of readers.
 
-use lock_core::quorum::{AcquireVote, RenewalVote};
+use lock_core::quorum::{AcquireVote, KeyVote};
 
 use super::node::HELD;
 use super::setting::Mutant;
@@ -45,35 +45,35 @@ impl Node {
         Some(AcquireVote::Granted { token: self.fence.into() })
     }
 
-    pub(super) fn extend_reader(&mut self, renewed: Key, mutant: Option<Mutant>) -> RenewalVote {
+    pub(super) fn extend_reader(&mut self, renewed: Key, mutant: Option<Mutant>) -> KeyVote {
         if !self.has_entry(renewed.owner) {
-            return RenewalVote::Gone;
+            return KeyVote::Gone;
         }
         self.join(renewed, mutant);
-        RenewalVote::Kept
+        KeyVote::Held
     }
 
     /// The writer becomes the first reader, in one step. `None` if the reply is still to come.
-    pub(super) fn downgrade(&mut self, reader: Key, mutant: Option<Mutant>) -> Option<RenewalVote> {
+    pub(super) fn downgrade(&mut self, reader: Key, mutant: Option<Mutant>) -> Option<KeyVote> {
         if self.is_shared() {
             return Some(self.extend_reader(reader, mutant));
         }
         let Some(held) = self.key else {
             if mutant == Some(Mutant::DowngradeWithGap) {
                 self.begin_to_read(reader, mutant);
-                return Some(RenewalVote::Kept);
+                return Some(KeyVote::Held);
             }
-            return Some(RenewalVote::Gone);
+            return Some(KeyVote::Gone);
         };
         if held.owner != reader.owner && mutant != Some(Mutant::DowngradeForAnyOwner) {
-            return Some(RenewalVote::Gone);
+            return Some(KeyVote::Gone);
         }
         if mutant == Some(Mutant::DowngradeWithGap) {
             self.key = None;
             return None;
         }
         self.begin_to_read(Key { expires: held.expires.max(reader.expires), ..reader }, mutant);
-        Some(RenewalVote::Kept)
+        Some(KeyVote::Held)
     }
 
     pub(super) fn replace_reader(&mut self, key: Key, epoch: u8, fence: u8, mutant: Option<Mutant>) {

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use lock_core::quorum::{AcquireVote, ConfirmVote, RenewalVote};
+use lock_core::quorum::{AcquireVote, ConfirmVote, KeyVote};
 
 use super::action::Request;
 use super::decider::Decider;
@@ -198,9 +198,9 @@ pub enum Vote {
     /// On the confirm of a round.
     Confirm(u8, ConfirmVote),
     /// On an extend.
-    Extend(RenewalVote),
+    Extend(KeyVote),
     /// On a downgrade.
-    Downgrade(RenewalVote),
+    Downgrade(KeyVote),
 }
 
 /// What must not happen. It is recorded when it happens, so that the state need not keep what led to it.
@@ -282,8 +282,8 @@ impl ReplySlot {
         Some(match self.kind()? {
             ReplyKind::Acquire => Vote::Acquire(AcquireVote::NoReply),
             ReplyKind::Confirm(round) => Vote::Confirm(round, ConfirmVote::NoReply),
-            ReplyKind::Extend => Vote::Extend(RenewalVote::NoReply),
-            ReplyKind::Downgrade => Vote::Downgrade(RenewalVote::NoReply),
+            ReplyKind::Extend => Vote::Extend(KeyVote::NoReply),
+            ReplyKind::Downgrade => Vote::Downgrade(KeyVote::NoReply),
         })
     }
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lock_core::quorum::{ProofVote, Verdict, majority};
+use lock_core::quorum::{KeyVote, Verdict, majority};
 use stateright::{Model, Property};
 
 use super::setting::{DelegationMutant, DelegationSetting};
@@ -103,9 +103,9 @@ impl DelegationModel {
         let left = key.filter(is_signer).map(|key| key.expires - state.now);
         let Some(look) = &mut state.adopter.look else { return };
         look.votes[node] = Some(match left {
-            _ if !arrives => ProofVote::NoReply,
-            Some(left) => ProofVote::Proven(Duration::from_secs(left.into())),
-            None => ProofVote::Refuted,
+            _ if !arrives => KeyVote::NoReply,
+            Some(left) => KeyVote::HeldFor(Duration::from_secs(left.into())),
+            None => KeyVote::Gone,
         });
         let verdict = match self.setting.mutant {
             Some(DelegationMutant::MajorityOfReplies) => of_replies(look).or(look.verdict()),
@@ -131,9 +131,9 @@ impl DelegationModel {
 /// The mutant's verdict, when no more replies come.
 fn of_replies(look: &Look) -> Option<(Verdict, Duration)> {
     let votes = look.votes.iter().copied().collect::<Option<Vec<_>>>()?;
-    let replied = votes.iter().filter(|vote| **vote != ProofVote::NoReply).count();
+    let replied = votes.iter().filter(|vote| **vote != KeyVote::NoReply).count();
     let proven = votes.iter().filter_map(|vote| match vote {
-        ProofVote::Proven(left) => Some(*left),
+        KeyVote::HeldFor(left) => Some(*left),
         _ => None,
     });
     (replied > 0 && proven.clone().count() >= majority(replied)).then_some((Verdict::Held, proven.min()?))

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lock_core::quorum::{ProofVote, Tally, Verdict};
+use lock_core::quorum::{KeyVote, Tally, Verdict};
 
 use crate::nodes::Nodes;
 use crate::state::{Key, NODES};
@@ -63,7 +63,7 @@ pub(super) struct Adopter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Look {
     pub(super) sent: u8,
-    pub(super) votes: [Option<ProofVote>; NODES],
+    pub(super) votes: [Option<KeyVote>; NODES],
 }
 
 impl Look {
@@ -72,7 +72,7 @@ impl Look {
         let mut tally = Tally::new(NODES);
         let mut votes = self.votes.iter().enumerate().filter_map(|(node, vote)| Some((node, (*vote)?)));
         let verdict = votes.find_map(|(node, vote)| tally.vote(node, vote))?;
-        Some((verdict, tally.proven_for()))
+        Some((verdict, tally.held_for()))
     }
 }
 
@@ -131,9 +131,9 @@ impl DelegationState {
             self.holder.renewal.map(|Renewal { open, kept, .. }| [open, kept].map(|nodes| nodes.contains(node)));
         let sets = [self.holder.releases, self.rival.open, self.rival.granted].map(|nodes| nodes.contains(node));
         let vote = self.adopter.look.and_then(|look| look.votes[node]).map(|vote| match vote {
-            ProofVote::Proven(left) => (0, left.as_secs()),
-            ProofVote::Refuted => (1, 0),
-            ProofVote::NoReply => (2, 0),
+            KeyVote::HeldFor(left) => (0, left.as_secs()),
+            KeyVote::Gone => (1, 0),
+            _ => (2, 0),
         });
         (key, renewal, sets, vote)
     }
