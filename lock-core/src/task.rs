@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -111,6 +112,18 @@ pub(crate) async fn let_others_run() {
         Poll::Pending
     })
     .await;
+}
+
+/// Waits until a condition is met. Who changes what it depends on notifies all that wait, after the change.
+pub(crate) async fn wait_until(changed: &Notify, condition: impl Fn() -> bool) {
+    loop {
+        // Asked for before the condition, so that no change in between is missed.
+        let changed = changed.notified();
+        if condition() {
+            return;
+        }
+        changed.await;
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::node::{Keyspace, LockNode};
 use crate::observer::Reporter;
 use crate::quorum::{Change, Membership, MembershipConfig, RollCall, majority};
 use crate::random::{Random, WaiterId};
+use crate::task::wait_until;
 
 /// The reason that is reported for every node after a shutdown.
 pub(crate) const SHUT_DOWN: &str = "the manager was shut down";
@@ -182,14 +183,7 @@ impl Cluster {
     /// Waits until a majority votes. Unlike [`majority_votes_by`](Self::majority_votes_by), this may be awaited by many: it does
     /// not wake for every change.
     pub(crate) async fn quorum_is_back(&self) {
-        loop {
-            // Asked for before the states are read, so that no change in between is missed.
-            let back = self.quorum_back.notified();
-            if self.has_quorum() {
-                return;
-            }
-            back.await;
-        }
+        wait_until(&self.quorum_back, || self.has_quorum()).await;
     }
 
     /// Waits until a majority votes by this roster, or a newer one.
@@ -199,14 +193,7 @@ impl Cluster {
 
     /// Waits until the states of the nodes satisfy a condition.
     pub(crate) async fn published_until(&self, condition: impl Fn() -> bool) {
-        loop {
-            // Asked for before the states are read, so that no change in between is missed.
-            let published = self.published.notified();
-            if condition() {
-                return;
-            }
-            published.await;
-        }
+        wait_until(&self.published, condition).await;
     }
 
     /// The nodes that can wake this process.

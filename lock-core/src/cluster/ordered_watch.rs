@@ -3,6 +3,7 @@ use std::sync::MutexGuard;
 use tokio::sync::Notify;
 
 use crate::mutex::Mutex;
+use crate::task::wait_until;
 
 /// A value whose changes can be awaited.
 ///
@@ -35,12 +36,6 @@ impl<T> OrderedWatch<T> {
 
     /// Waits until the value satisfies a condition.
     pub(crate) async fn wait_for(&self, condition: impl Fn(&T) -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            if condition(&self.borrow()) {
-                return;
-            }
-            changed.await;
-        }
+        wait_until(&self.changed, || condition(&self.borrow())).await;
     }
 }

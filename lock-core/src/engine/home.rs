@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::mem::take;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
+use crate::mutex::Mutex;
 use crate::task::Task;
 
 /// How long the end of the background work is awaited. Only a runtime that is blocked, or that nobody drives, takes any time.
@@ -77,13 +78,13 @@ impl Home {
 
     /// Keeps the nodes of a cluster up to date from now on. It is stopped by the same token.
     pub(super) fn keep(&self, cluster: &Arc<Cluster>) {
-        self.clusters.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(cluster));
+        self.clusters.lock().push(Arc::clone(cluster));
         let cluster = Arc::clone(cluster);
         self.add(move || Arc::clone(&cluster).maintain());
     }
 
     fn each_cluster(&self, with: impl Fn(&Cluster)) {
-        let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let clusters = self.clusters.lock().clone();
         clusters.iter().for_each(|cluster| with(cluster));
     }
 
@@ -92,18 +93,17 @@ impl Home {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let mut works = self.works.lock().unwrap_or_else(PoisonError::into_inner);
-        works.push(Box::new(move || Box::pin(work())));
+        self.works.lock().push(Box::new(move || Box::pin(work())));
     }
 
     /// The runtime that is the home, if there ever was one.
     pub(super) fn runtime(&self) -> Option<Handle> {
-        self.lock().runtime.clone()
+        self.state.lock().runtime.clone()
     }
 
     /// Starts a task on the home, which ends when the home moves.
     pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(runtime) = state.runtime.clone().filter(|_| !self.stop.is_cancelled()) else { return };
         state.tasks.retain(|task| !task.is_finished());
         state.tasks.push(Task::spawn_on(&runtime, work));
@@ -111,9 +111,9 @@ impl Home {
 
     /// Moves the work to another runtime, unless it was moved meanwhile. Returns whether it did.
     pub(super) fn move_to(self: &Arc<Self>, runtime: &Handle, from: u64) -> bool {
-        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let _moving = self.moving.lock();
         let (tenure, before) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.tenure != from || self.stop.is_cancelled() {
                 return false;
             }
@@ -126,10 +126,10 @@ impl Home {
         before.iter().for_each(Task::end);
         self.each_cluster(Cluster::begin);
         let mut tasks = vec![Task::spawn_on(runtime, Occupied { home: Arc::clone(self), tenure }.answer())];
-        for work in &*self.works.lock().unwrap_or_else(PoisonError::into_inner) {
+        for work in &*self.works.lock() {
             tasks.push(Task::spawn_on(runtime, work()));
         }
-        self.lock().tasks.append(&mut tasks);
+        self.state.lock().tasks.append(&mut tasks);
         self.changed.notify_waiters();
         true
     }
@@ -137,9 +137,9 @@ impl Home {
     /// Ends the background work for good, and closes the connections.
     pub(crate) async fn end(&self) {
         let tasks = {
-            let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+            let _moving = self.moving.lock();
             self.stop.cancel();
-            take(&mut self.lock().tasks)
+            take(&mut self.state.lock().tasks)
         };
         tasks.iter().for_each(Task::end);
         self.each_cluster(Cluster::end);
@@ -151,7 +151,7 @@ impl Home {
 
     /// How often the work has moved, and where it is.
     pub(super) fn tenure(&self) -> (u64, Option<Id>) {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.tenure, state.runtime.as_ref().map(Handle::id))
     }
 
@@ -161,17 +161,13 @@ impl Home {
 
     /// A runtime is to watch from now on. Returns whether it did not before, and how often the work has moved.
     pub(super) fn watch_from(&self, runtime: Id) -> (bool, u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.watching.insert(runtime), state.tenure)
     }
 
     /// A runtime does not watch any more.
     pub(super) fn forget(&self, runtime: Id) {
-        self.lock().watching.remove(&runtime);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().watching.remove(&runtime);
     }
 }
 
@@ -198,7 +194,7 @@ impl Occupied {
 
 impl Drop for Occupied {
     fn drop(&mut self) {
-        let state = self.home.lock();
+        let state = self.home.state.lock();
         if state.tenure == self.tenure {
             self.home.is_vacant.store(true, Ordering::Release);
             drop(state);

@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until};
 use super::FailedAttempt;
 use crate::cluster::Cluster;
 use crate::error::{NodeError, NodeVote, Vote};
+use crate::mutex::Mutex;
 use crate::quorum::Failure;
 use crate::random::Random;
 
@@ -131,7 +132,7 @@ impl AttemptLines {
             self.cluster.answers.outage().attempt_failed(began, self.cluster.now());
             let next_probe = Instant::now() + self.random.jitter(PROBE_PAUSE);
             let votes = failed.votes.clone();
-            *self.last_failure() = Some(LastFailure { votes, node_timeout, next_probe });
+            *self.last_failure.lock() = Some(LastFailure { votes, node_timeout, next_probe });
             if self.outage_lasts() {
                 self.outage.notify_waiters();
             }
@@ -154,7 +155,7 @@ impl AttemptLines {
             return None;
         }
         let now = Instant::now();
-        let mut last = self.last_failure();
+        let mut last = self.last_failure.lock();
         let last = last.as_mut().filter(|last| node_timeout <= last.node_timeout)?;
         if now < last.next_probe {
             return Some(last.votes.clone());
@@ -175,9 +176,5 @@ impl AttemptLines {
             AttemptKind::New => &self.new,
             AttemptKind::Woken => &self.woken,
         }
-    }
-
-    fn last_failure(&self) -> MutexGuard<'_, Option<LastFailure>> {
-        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

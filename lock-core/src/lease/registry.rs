@@ -12,6 +12,7 @@ use super::shared_grant::SharedGrant;
 use crate::error::LossReason;
 use crate::mutex::Mutex;
 use crate::node::Holder;
+use crate::task::wait_until;
 
 /// The leases of a manager whose guards are alive, and when the renewer has to deal with each. As many as locks are held.
 #[derive(Default)]
@@ -153,14 +154,7 @@ impl LeaseRegistry {
 
     /// Waits until no guard is alive.
     pub(crate) async fn wait_until_empty(&self) {
-        loop {
-            // Created before the check, so that no removal in between is missed.
-            let emptied = self.emptied.notified();
-            if self.leases.lock().registered.is_empty() {
-                return;
-            }
-            emptied.await;
-        }
+        wait_until(&self.emptied, || self.leases.lock().registered.is_empty()).await;
     }
 
     fn wake_if_earlier(&self, mut leases: MutexGuard<'_, Leases>, due: Instant) {

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use crate::error::LossReason;
 use crate::mutex::Mutex;
 use crate::quorum::drift;
+use crate::task::wait_until;
 
 /// How long a lease lasts, and what ended it. Once it has ended, it never becomes valid again.
 pub(super) struct Term {
@@ -110,14 +111,7 @@ impl Term {
 
     /// Resolves when it was ended.
     pub(super) async fn ended(&self) {
-        loop {
-            // Asked for before the reason is read, so that no end in between is missed.
-            let changed = self.changed.notified();
-            if self.reason().is_some() {
-                return;
-            }
-            changed.await;
-        }
+        wait_until(&self.changed, || self.reason().is_some()).await;
     }
 
     /// What ended it, if it was ended.
