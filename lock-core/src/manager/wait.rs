@@ -98,11 +98,10 @@ impl Inner {
             }
             match Box::pin(turn.wait(&failed, free_in, until)).await {
                 Woken::TryAgain => kind = AttemptKind::Woken,
-                Woken::Slot(grant) if HandoverTerms::from(options).accept(&grant) => {
-                    let slot = caller.shard.turns.hold_slot(grant.keys());
-                    return Ok(Taken::Grant(grant, slot));
+                Woken::Slot(grant, slot) if HandoverTerms::from(options).accept(&grant) => {
+                    return Ok(Taken::Grant(grant, Some(slot)));
                 }
-                Woken::Slot(_grant) => {}
+                Woken::Slot(..) => {}
                 Woken::TimedOut => return Err(caller.failed(failed)),
                 Woken::Closed => self.check_open(caller)?,
             }

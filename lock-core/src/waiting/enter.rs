@@ -6,7 +6,7 @@ use tokio::time::{Instant, sleep_until};
 use super::handover::HandoverTerms;
 use super::last_slots::LastSlots;
 use super::listening::Listening;
-use super::local_hold::{LocalHold, LocalSlot};
+use super::local_hold::LocalHold;
 use super::local_queue::LastAttempt;
 use super::local_queues::{Joined, LocalQueues, QueueTicket};
 use super::turn::{Handover, Turn, Turns};
@@ -84,13 +84,10 @@ impl Turns {
             biased;
             handover = &mut receiver => match handover {
                 Ok(Handover::Turn(turn)) => Ok(Entered::Turn(turn.pass_to(keys, terms))),
-                Ok(Handover::Lock(grant, turn)) => {
+                Ok(Handover::Lock(grant, LocalHold::Turn(turn))) => {
                     Ok(Entered::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms))))
                 }
-                Ok(Handover::Slot(grant)) => {
-                    let slot = LocalSlot::new(self, grant.keys());
-                    Ok(Entered::Lock(grant, LocalHold::Slot(slot)))
-                }
+                Ok(Handover::Lock(grant, slot)) => Ok(Entered::Lock(grant, slot)),
                 Ok(Handover::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
                 // Not reached: a turn that is dropped is passed on first.
                 Err(_) => Err(NotEntered::Closed),

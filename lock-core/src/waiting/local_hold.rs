@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use super::handover::may_hand_over;
-use super::local_queue::LocalQueue;
 use super::turn::{Handover, Turn, Turns};
 use crate::engine::Grant;
 use crate::node::{LockKeys, QueuePosition};
@@ -15,9 +16,9 @@ pub(crate) enum LocalHold {
 }
 
 impl Turns {
-    /// What a caller has that took a slot, or was handed one; nothing for a lock without slots.
+    /// What a caller has that took a slot; nothing for a lock without slots.
     pub(crate) fn hold_slot(self: &Arc<Self>, keys: &LockKeys) -> Option<LocalHold> {
-        keys.slot().map(|_| LocalHold::Slot(LocalSlot::new(self, keys)))
+        keys.slot().map(|_| LocalHold::Slot(LocalSlot { turns: Arc::clone(self), keys: keys.clone() }))
     }
 }
 
@@ -27,11 +28,31 @@ impl LocalHold {
     /// # Errors
     ///
     /// Returns both if there is no such waiter.
+    ///
+    /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
     #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
     pub(crate) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
+        let (mut hold, mut grant) = (self, grant);
+        if !may_hand_over(&grant) {
+            // The lock has been in this process for long enough, or the tokens that came with it are used up.
+            return Err((hold, grant));
+        }
+        while let Some(next) = hold.next_holder(&grant) {
+            // What cannot be sent comes back unchanged.
+            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, hold)) else { return Ok(()) };
+            (grant, hold) = (unsent, back);
+        }
+        Err((hold, grant))
+    }
+
+    /// Removes the next waiter if it can use this grant as it is.
+    fn next_holder(&self, grant: &Grant) -> Option<oneshot::Sender<Handover>> {
         match self {
-            Self::Turn(turn) => turn.hand_over(grant).map_err(|(turn, grant)| (Self::Turn(turn), grant)),
-            Self::Slot(slot) => slot.hand_over(grant).map_err(|(slot, grant)| (Self::Slot(slot), grant)),
+            Self::Turn(turn) => turn.next_holder(grant),
+            // The first is the one at the front, unless it makes an attempt just now. Of a queue that ended meanwhile, nobody is left.
+            Self::Slot(LocalSlot { turns, keys }) => {
+                turns.queues.get(keys.queue())?.with(|queue| queue.pop_for_slot(|terms| terms.accept(grant)))
+            }
         }
     }
 
@@ -57,40 +78,11 @@ impl LocalHold {
 pub(crate) struct LocalSlot {
     turns: Arc<Turns>,
     keys: LockKeys,
-    /// Whether the next holder has one of its own.
-    was_handed_over: bool,
-}
-
-impl LocalSlot {
-    pub(super) fn new(turns: &Arc<Turns>, keys: &LockKeys) -> Self {
-        Self { turns: Arc::clone(turns), keys: keys.clone(), was_handed_over: false }
-    }
-
-    /// Hands the slot over to the first caller that waits: the one at the front, unless it makes an attempt just now.
-    #[expect(clippy::result_large_err, reason = "as above")]
-    fn hand_over(mut self, grant: Grant) -> Result<(), (Self, Grant)> {
-        let mut grant = grant;
-        if !may_hand_over(&grant) {
-            return Err((self, grant));
-        }
-        let pop = |queue: &mut LocalQueue<Handover>, grant: &Grant| queue.pop_for_slot(|terms| terms.accept(grant));
-        // Of a queue that ended meanwhile, nobody is left.
-        let queue = self.turns.queues.get(self.keys.queue());
-        while let Some(next) = queue.as_ref().and_then(|queue| queue.with(|queue| pop(queue, &grant))) {
-            // What cannot be sent comes back unchanged.
-            let Err(Handover::Slot(unsent)) = next.send(Handover::Slot(grant)) else {
-                self.was_handed_over = true;
-                return Ok(());
-            };
-            grant = unsent;
-        }
-        Err((self, grant))
-    }
 }
 
 impl Drop for LocalSlot {
     fn drop(&mut self) {
-        if let Some(slot) = self.keys.slot().filter(|_| !self.was_handed_over) {
+        if let Some(slot) = self.keys.slot() {
             self.turns.last_slots.put_back(self.keys.queue(), slot);
         }
     }

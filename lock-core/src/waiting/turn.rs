@@ -4,10 +4,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::handover::{HandoverTerms, MAX_HOLDERS, may_hand_over};
+use super::handover::{HandoverTerms, MAX_HOLDERS};
 use super::last_slots::LastSlots;
 use super::listening::Listening;
-use super::local_queue::{LastAttempt, LocalQueue};
+use super::local_hold::LocalHold;
+use super::local_queue::LastAttempt;
 use super::local_queues::{LocalQueues, SharedQueue};
 use super::node_wait::NodeWait;
 use crate::cluster::NodeSet;
@@ -42,18 +43,18 @@ pub(crate) struct Turn {
 /// Nobody may be there to take it by the time that it arrives: then it is dropped, which passes it on.
 pub(super) enum Handover {
     Turn(Turn),
-    /// In this order: if nobody takes it, the lock is released before the turn is passed on.
-    Lock(Grant, Turn),
-    Slot(Grant),
+    /// In this order: if nobody takes it, the lock is released before the turn, or the slot, is passed on.
+    Lock(Grant, LocalHold),
     NoQuorum(Arc<[NodeVote]>),
 }
 
 /// Why a wait ended.
+#[expect(clippy::large_enum_variant, reason = "moved once, to the caller that waited")]
 pub(crate) enum Woken {
     /// Try again.
     TryAgain,
     /// Another caller of this manager handed its slot over.
-    Slot(Grant),
+    Slot(Grant, LocalHold),
     /// The caller's time is over.
     TimedOut,
     /// The manager was closed.
@@ -164,7 +165,7 @@ impl Turn {
         let woken = tokio::select! {
             biased;
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
-            Ok(Handover::Slot(grant)) = &mut handed => return Woken::Slot(grant),
+            Ok(Handover::Lock(grant, slot)) = &mut handed => return Woken::Slot(grant, slot),
             () = engine.background.closing.cancelled() => Woken::Closed,
             () = self.at_nodes.wait(engine, listening, &self.queue.wakeups, failed, free_in, until) => Woken::TryAgain,
         };
@@ -176,37 +177,19 @@ impl Turn {
         self.at_nodes.try_offered(self.turns.engine.cluster.size(), &self.queue.wakeups);
         // One may have been handed over meanwhile.
         match handed.try_recv() {
-            Ok(Handover::Slot(grant)) => Woken::Slot(grant),
+            Ok(Handover::Lock(grant, slot)) => Woken::Slot(grant, slot),
             _ => woken,
         }
     }
 
-    /// Hands the lock over to the next waiter if that one can use it as it is.
-    ///
-    /// # Errors
-    ///
-    /// Returns the turn and the grant if there is no such waiter.
-    ///
-    /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
-    #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
-    pub(super) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
-        let (mut turn, mut grant) = (self, grant);
-        if !may_hand_over(&grant) {
-            // The lock has been in this process for long enough, or the tokens that came with it are used up.
-            return Err((turn, grant));
-        }
-        let pop = |queue: &mut LocalQueue<Handover>, grant: &Grant| {
+    /// Removes the next waiter if it can use this grant as it is.
+    pub(super) fn next_holder(&self, grant: &Grant) -> Option<oneshot::Sender<Handover>> {
+        self.queue.with(|queue| {
             let next = queue.pop_if(|terms| terms.accept(grant));
             // It may find that the grant has become too old.
             queue.is_held &= next.is_none();
             next
-        };
-        while let Some(next) = turn.queue.with(|queue| pop(queue, &grant)) {
-            // What cannot be sent comes back unchanged.
-            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, turn)) else { return Ok(()) };
-            (grant, turn) = (unsent, back);
-        }
-        Err((turn, grant))
+        })
     }
 
     /// Gives up the positions in the nodes' queues.
