@@ -192,7 +192,7 @@ impl Lease {
     /// # }
     /// ```
     pub fn remaining(&self) -> Duration {
-        let remaining = self.0.remaining_alone();
+        let remaining = self.0.term.remaining();
         self.0.bond().map_or(remaining, |bond| bond.remaining().min(remaining))
     }
 

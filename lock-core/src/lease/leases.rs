@@ -60,7 +60,7 @@ impl Leases {
 
     /// The remaining validity of the lock that has the least, unless the leases are renewed. Zero once they have ended.
     pub fn remaining(&self) -> Duration {
-        self.iter().map(|lease| lease.0.remaining_alone()).min().unwrap_or_default()
+        self.iter().map(|lease| lease.0.term.remaining()).min().unwrap_or_default()
     }
 
     /// Whether all locks are still held. Once false, it stays false.

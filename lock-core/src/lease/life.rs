@@ -1,8 +1,11 @@
-//! How a lease begins, which guards hold it, and how it ends. Every end comes through here, and is for good.
+//! How a lease begins, which guards hold it, when it is renewed and how that extends it, and how it ends. Every end comes through here, and
+//! is for good.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::Span;
 
 use super::Lease;
@@ -68,6 +71,43 @@ impl Lease {
     /// Holds it for one guard less. Returns whether that was the last.
     pub(super) fn remove_holder(&self) -> bool {
         self.0.holders.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Counts a renewal by another lease of this process that shares the grant.
+    pub(super) fn catch_up(&self) {
+        if self.0.options.renew
+            && self.kind().is_read()
+            && let Some(sent) = self.0.grant.sent()
+        {
+            self.extend(sent, self.ttl());
+        }
+    }
+
+    /// When the next renewal is due: see [`renewal_pause`](crate::quorum::renewal_pause). `None` once the lock is being released.
+    pub(super) fn renewal_due(&self) -> Option<Instant> {
+        self.grant().as_ref().map(|grant| grant.sent() + grant.renewal_pause(self.0.options.ttl))
+    }
+
+    pub(super) fn renewal_is_due(&self) -> bool {
+        self.renewal_due().is_some_and(|due| due <= Instant::now())
+    }
+
+    /// When the renewer has to deal with the lease: renew it, or end it.
+    pub(crate) fn due(&self) -> Instant {
+        let ends = self.0.term.ends();
+        // One that is not renewed is due at its end all the same: somebody has to end it in time, and pass its turn on.
+        self.renewal_due().filter(|_| self.renews()).map_or(ends, |due| due.min(ends))
+    }
+
+    /// Whether there is something to renew: validity does not reach the end of `max_hold`.
+    pub(super) fn renews(&self) -> bool {
+        self.0.options.renew && !self.0.term.is_complete()
+    }
+
+    /// Extends validity after requests that were sent at `sent` set this time to live; validity that ends later stays. Returns
+    /// false if the lease has ended.
+    pub(crate) fn extend(&self, sent: Instant, ttl: Duration) -> bool {
+        self.0.term.extend_to(expires(sent, ttl))
     }
 
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.

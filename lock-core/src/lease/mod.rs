@@ -20,7 +20,6 @@ mod set_guard;
 mod shared_grant;
 mod state;
 mod term;
-mod upkeep;
 
 pub use self::guard::LockGuard;
 pub use self::lease::Lease;

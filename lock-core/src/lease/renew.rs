@@ -197,7 +197,7 @@ impl Extension {
     /// is, and ends when it would have ended.
     fn extend_lease(&self) -> bool {
         match &self.lease {
-            Some(lease) if lease.renews() => lease.extend(self.sent),
+            Some(lease) if lease.renews() => lease.extend(self.sent, lease.ttl()),
             Some(lease) => lease.is_valid(),
             None => true,
         }

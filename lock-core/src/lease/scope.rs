@@ -129,7 +129,7 @@ impl Lease {
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
     pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
         // The common case, without a timer.
-        if self.0.remaining_alone() >= least {
+        if self.0.term.remaining() >= least {
             return true;
         }
         let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Lease {
         while (self.is_adopted() || least <= most && self.renews()) && self.is_valid() {
             // Asked for before the end is read, so that no renewal in between is missed.
             let extended = self.0.term.changed.notified();
-            if self.0.remaining_alone() >= least {
+            if self.0.term.remaining() >= least {
                 return true;
             }
             tokio::select! {
@@ -148,7 +148,7 @@ impl Lease {
             }
         }
         // The last renewal before the end of `max_hold` may have been enough.
-        self.0.remaining_alone() >= least
+        self.0.term.remaining() >= least
     }
 
     /// The lease on a resource of a manager, or on one of its slots if those are asked for, under which this task runs, if it does.

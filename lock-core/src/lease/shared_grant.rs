@@ -7,11 +7,11 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
 use super::delegations::Delegations;
+use super::term::expires;
 use crate::engine::{Grant, Release};
 use crate::mutex::Mutex;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
-use crate::quorum::drift;
 use crate::random::OwnerId;
 use crate::token::FencingToken;
 
@@ -122,7 +122,7 @@ impl SharedGrant {
         if let Some(grant) = &mut *self.grant()
             // An answer that comes after the end of validity extends nothing: the holder may have been told that the lock is
             // lost.
-            && Instant::now() < grant.sent() + (self.ttl - drift(self.ttl))
+            && Instant::now() < expires(grant.sent(), self.ttl)
         {
             // A reply that comes late says nothing about now.
             if sent >= grant.sent() {

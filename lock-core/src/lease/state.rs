@@ -60,11 +60,6 @@ impl State {
         self.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
     }
 
-    /// The remaining validity, whatever becomes of other locks of its set.
-    pub(super) fn remaining_alone(&self) -> Duration {
-        self.term.remaining()
-    }
-
     /// Ends the lease for good; unless it was released, also the other leases of its set.
     pub(super) fn end(&self, reason: LossReason) {
         if self.end_alone(reason)
@@ -121,7 +116,7 @@ impl Bond {
 
     /// The remaining validity of the lock that has the least.
     pub(super) fn remaining(&self) -> Duration {
-        self.leases().map(|lease| lease.remaining_alone()).min().unwrap_or_default()
+        self.leases().map(|lease| lease.term.remaining()).min().unwrap_or_default()
     }
 
     /// One of the leases ended for this reason, and so do all others of the set.

@@ -123,7 +123,7 @@ async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, not_afte
             Proof::Held { sent, remaining, .. } => {
                 let ttl = remaining.min(not_after.saturating_duration_since(sent));
                 // No further than a grant of that time.
-                _ = lease.extend_to(sent + ttl.saturating_sub(drift(ttl)));
+                _ = lease.extend(sent, ttl);
             }
             Proof::Refuted(_) => lease.end(LossReason::Gone),
             // What was proven last stands, and ends by itself unless a majority replies before.
