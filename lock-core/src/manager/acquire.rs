@@ -20,17 +20,6 @@ use crate::resource::Resource;
 use crate::waiting::{LocalHold, NotEntered};
 
 impl Inner {
-    /// A caller that wants the lock on a resource, in whose shard it is.
-    pub(super) fn caller<'a>(
-        &'a self,
-        resource: &'a str,
-        options: &'a LockOptions,
-        started: Instant,
-        acquiring: &'a Acquiring<'a>,
-    ) -> Caller<'a> {
-        Caller { resource, options, shard: self.shards.of(resource), started, leases: &self.leases, acquiring }
-    }
-
     /// Takes the lock on a resource.
     pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
         let acquiring = Acquiring::begin(self.reporter(), resource, options);
@@ -46,7 +35,8 @@ impl Inner {
         options: &LockOptions,
         acquiring: &Acquiring<'_>,
     ) -> Result<LockGuard, LockError> {
-        let caller = self.caller(resource, options, Instant::now(), acquiring);
+        let (shard, started, leases) = (self.shard_of(resource), Instant::now(), &self.leases);
+        let caller = Caller { resource, options, shard, started, leases, acquiring };
         let parsed = self.check(&caller)?;
         // Before everything else: the task holds this lock, so to wait for it would be to wait for itself.
         if let Some(lease) = Lease::in_scope(self.id, &parsed, options.kind) {
@@ -56,7 +46,7 @@ impl Inner {
 
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.background.tracker.token();
-        self.check_open(&caller)?;
+        caller.check_open()?;
         self.background.home.start();
         let Shard { engine, turns } = caller.shard;
         // An attempt right after the start would find no node that votes, and be answered as an outage.
@@ -76,7 +66,7 @@ impl Inner {
         };
         let guard = self.begin_lease(taken, parsed, options.clone(), acquiring);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
-        self.check_open(&caller)?;
+        caller.check_open()?;
         Ok(guard)
     }
 
@@ -164,7 +154,7 @@ impl Inner {
             Ok(grant) => return Ok(grant),
             Err(failed) => failed,
         };
-        Err(Box::pin(self.answer(caller, failed)).await)
+        Err(Box::pin(caller.answer(failed)).await)
     }
 
     async fn attempt_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, FailedAttempt> {

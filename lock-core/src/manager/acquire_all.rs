@@ -57,7 +57,8 @@ impl Inner {
         let started = Instant::now();
         let (mut locks, mut shared) = (Vec::with_capacity(members.len()), Vec::new());
         for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
-            let caller = self.caller(resource, options, started, acquiring);
+            let (shard, leases) = (self.shard_of(resource), &self.leases);
+            let caller = Caller { resource, options, shard, started, leases, acquiring };
             let resource = self.check(&caller)?;
             match Lease::in_scope(self.id, &resource, options.kind) {
                 Some(lease) => {
@@ -80,12 +81,12 @@ impl Inner {
             None => Vec::new(),
             Some(SetLock { caller, resource, .. }) => {
                 self.warn_if_out_of_order(resource, caller.options);
-                self.check_open(caller)?;
+                caller.check_open()?;
                 self.background.home.start();
                 join_all(locks.iter().map(|lock| lock.caller.shard.engine.cluster.first_contact())).await;
                 let guards = self.take_locks(&locks, &outer).await?;
                 // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
-                self.check_open(caller)?;
+                caller.check_open()?;
                 guards
             }
         };
@@ -155,7 +156,7 @@ impl Inner {
                 Ok(grants.into_iter().map(|(lock, grant)| self.begin(lock, Taken::Grant(grant, None))).collect())
             }
             // What was granted has been dropped, and so is released before the caller is answered.
-            Err((lock, failed)) => Err(self.answer(&lock.caller, failed).await),
+            Err((lock, failed)) => Err(lock.caller.answer(failed).await),
         }
     }
 
@@ -164,7 +165,7 @@ impl Inner {
     async fn gather(&self, locks: &[SetLock<'_>], outer: &[Lease]) -> Result<Option<Vec<LockGuard>>, LockError> {
         let mut held: Vec<LockGuard> = Vec::with_capacity(locks.len());
         while let Some(first) = locks.get(held.len()) {
-            self.check_open(&first.caller)?;
+            first.caller.check_open()?;
             let mut turn = None;
             // A lock alone has its attempt where it is waited for.
             if let rest @ [_, _, ..] = &locks[held.len()..] {

@@ -51,7 +51,7 @@ impl LockManager {
         let claims = &credential.claims;
         let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
         let inner = &*self.0;
-        let engine = &inner.shards.of(resource.as_str()).engine;
+        let engine = &inner.shard_of(resource.as_str()).engine;
         let cluster = &engine.cluster;
         let keys = cluster.keyspace.keys(&resource);
         if !claims.kind.allows_slot(keys.slot()) {

@@ -11,7 +11,7 @@ use super::connect::check_masters;
 use super::divide::{Divided, MAX_SHARDS};
 use super::manager::Inner;
 use super::named_node::NamedNode;
-use super::shards::{Shard, Shards};
+use super::shards::Shard;
 use super::{ConfigError, ConnectError, LockManager};
 use crate::cluster::{Beside, Cluster, ShardSource};
 use crate::delegation::InvalidAudience;
@@ -198,7 +198,7 @@ impl LockManagerBuilder {
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let background = Background::new();
         let sources: Vec<ShardSource> = (0..count).map(&find).collect();
-        let (mut beside, mut all) = (Beside::first(MAX_SHARDS, find), Vec::new());
+        let (mut beside, mut shards) = (Beside::first(MAX_SHARDS, find), Vec::new());
         for ShardSource { keyspace, nodes, division } in sources {
             nodes.iter().for_each(|node| node.set_max_ttl(max_ttl));
             let names = nodes.iter().map(|node| node.name().to_owned()).collect();
@@ -208,9 +208,8 @@ impl LockManagerBuilder {
             let cluster = Arc::new(cluster.beside(beside));
             beside = Beside::next(&cluster);
             let engine = Arc::new(Engine::new(cluster, &background, self.node_timeout));
-            all.push(Shard { turns: Turns::new(&engine, self.max_waiters), engine });
+            shards.push(Shard { turns: Turns::new(&engine, self.max_waiters), engine });
         }
-        let shards = Shards::new(all);
         let leases = Arc::new(LeaseRegistry::default());
         background.home.add({
             let (leases, stop) = (Arc::clone(&leases), background.stopped());

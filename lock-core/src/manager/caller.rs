@@ -1,17 +1,24 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::shards::Shard;
-use crate::engine::Wanted;
+use crate::engine::{FailedAttempt, Wanted};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
+use crate::quorum::Failure;
+use crate::waiting::NotEntered;
 
-/// A caller that asks for a lock, alone or as one of a set.
+/// How long it takes at least to answer that there is no quorum, with jitter. Nothing may have been sent for it, and callers that
+/// try again at once would leave no processor time for reconnecting to the nodes.
+const MIN_ANSWER_TIME: Duration = Duration::from_millis(10);
+
+/// A caller that asks for a lock, alone or as one of a set, and the error that it gets when it gives up.
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
     pub(super) resource: &'a str,
@@ -55,5 +62,72 @@ impl<'a> Caller<'a> {
             (Kind::Read, Kind::Write) => Err(LockError::Upgrade { resource: self.resource.to_owned() }),
             _ => Ok(()),
         }
+    }
+
+    /// The error for a failed attempt.
+    pub(super) fn failed(&self, failed: FailedAttempt) -> LockError {
+        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
+        let is_not_a_lock = failed.is_not_a_lock();
+        let FailedAttempt { failure, votes, .. } = failed;
+        match failure {
+            // Not contended: nobody will ever release such a key, and the remedy is another one.
+            Failure::Contended { .. } if is_not_a_lock => LockError::NotALock { resource, waited, votes },
+            Failure::Contended { free_in } => {
+                LockError::Contended { resource, waited, free_in, typical_hold: self.typical_hold(), votes }
+            }
+            Failure::NoQuorum => LockError::NoQuorum { resource, waited, votes },
+            Failure::Expired => LockError::Expired { resource, waited, votes },
+        }
+    }
+
+    /// The error of a caller that did not come to the front of its local queue.
+    pub(super) fn not_entered(&self, reason: NotEntered) -> LockError {
+        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
+        match reason {
+            NotEntered::QueueFull(waiters) => {
+                LockError::QueueFull { resource, waiters, typical_hold: self.typical_hold() }
+            }
+            // The caller before this one found no quorum, so nobody knows whether the lock is held.
+            NotEntered::TimedOut(last) if last.had_no_quorum => {
+                LockError::NoQuorum { resource, waited, votes: last.votes.to_vec() }
+            }
+            NotEntered::TimedOut(last) => {
+                let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
+                let (typical_hold, votes) = (self.typical_hold(), self.shard.votes_of(&last, free_in));
+                LockError::Contended { resource, waited, free_in, typical_hold, votes }
+            }
+            NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
+            NotEntered::Closed => LockError::ShuttingDown { resource, waited },
+        }
+    }
+
+    /// The error for a lock of which too little validity is left.
+    pub(super) fn expired(&self) -> LockError {
+        LockError::Expired { resource: self.resource.to_owned(), waited: self.started.elapsed(), votes: Vec::new() }
+    }
+
+    /// How long locks on the resource were held lately by this manager.
+    fn typical_hold(&self) -> Option<Duration> {
+        self.leases.typical_hold(self.resource)
+    }
+
+    /// Fails if the manager was closed.
+    pub(super) fn check_open(&self) -> Result<(), LockError> {
+        if self.shard.engine.background.closing.is_cancelled() {
+            return Err(LockError::ShuttingDown { resource: self.resource.to_owned(), waited: self.started.elapsed() });
+        }
+        Ok(())
+    }
+
+    /// The error for the only attempt of a caller that does not wait.
+    pub(super) async fn answer(&self, failed: FailedAttempt) -> LockError {
+        if let Err(closed) = self.check_open() {
+            return closed;
+        }
+        // Only then: that a lock is held is known from replies, so a caller that asks again at once has waited for a round trip.
+        if failed.failure == Failure::NoQuorum {
+            sleep_until(self.started + self.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
+        }
+        self.failed(failed)
     }
 }

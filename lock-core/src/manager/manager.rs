@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::divide::Divided;
-use super::shards::Shards;
+use super::shards::Shard;
 use super::string_list::StringList;
 use super::{LockManagerBuilder, LockRequest, SetRequest};
 use crate::engine::Background;
@@ -56,7 +56,8 @@ pub(super) struct Inner {
     /// Tells managers apart, for locks that are acquired inside their own scope.
     pub(super) id: u64,
     pub(super) background: Background,
-    pub(super) shards: Shards,
+    /// At least one, and a power of two of them.
+    pub(super) shards: Vec<Shard>,
     pub(super) defaults: LockOptions,
     pub(super) max_ttl: Duration,
     /// What this service is called in delegations.

@@ -5,7 +5,6 @@ mod acquire_all;
 mod adopt;
 mod builder;
 mod caller;
-mod caller_error;
 mod check;
 mod connect;
 mod divide;

@@ -44,7 +44,7 @@ impl LockManager {
     /// ```
     pub async fn inspect(&self, resource: impl AsRef<str>) -> Result<LockReport, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
-        let cluster = &self.0.shards.of(&resource).engine.cluster;
+        let cluster = &self.0.shard_of(&resource).engine.cluster;
         let report = self
             .0
             .background
@@ -102,7 +102,7 @@ impl LockManager {
     /// ```
     pub async fn force_release(&self, resource: impl AsRef<str>) -> Result<ForcedRelease, LockError> {
         let (resource, keys) = self.keys_of(resource.as_ref())?;
-        let (engine, leases, max_ttl) = (&self.0.shards.of(&resource).engine, &self.0.leases, self.0.max_ttl);
+        let (engine, leases, max_ttl) = (&self.0.shard_of(&resource).engine, &self.0.leases, self.0.max_ttl);
         let seen = Arc::default();
         let forced = self.0.background.home.run(|| {
             let (engine, leases, seen) = (Arc::clone(engine), Arc::clone(leases), Arc::clone(&seen));
@@ -116,7 +116,7 @@ impl LockManager {
     fn keys_of(&self, resource: &str) -> Result<(String, LockKeys), LockError> {
         let parsed = Resource::parse_with_slot(resource);
         let parsed = parsed.map_err(|reason| LockError::InvalidResource { resource: resource.to_owned(), reason })?;
-        Ok((resource.to_owned(), self.0.shards.of(resource).engine.cluster.keyspace.keys(&parsed)))
+        Ok((resource.to_owned(), self.0.shard_of(resource).engine.cluster.keyspace.keys(&parsed)))
     }
 
     /// The resources that callers of this manager wait for, in no order. Callers that make a single attempt do not wait.

@@ -1,9 +1,9 @@
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::manager::Inner;
 use crate::cluster::Member;
 use crate::engine::{AttemptKind, Engine, FailedAttempt, Grant, SlotOffers, Wanted};
 use crate::error::{NodeVote, Vote};
@@ -50,29 +50,13 @@ impl Shard {
     }
 }
 
-/// The shards of a manager, at least one.
-pub(super) struct Shards(Box<[Shard]>);
-
-impl Shards {
-    /// A power of two of them.
-    pub(super) fn new(shards: impl IntoIterator<Item = Shard>) -> Self {
-        Self(shards.into_iter().collect())
-    }
-
+impl Inner {
     /// The shard that has the lock on a resource, or on a slot of one: all slots of a resource are in one shard.
-    pub(super) fn of(&self, resource: &str) -> &Shard {
-        match &*self.0 {
+    pub(super) fn shard_of(&self, resource: &str) -> &Shard {
+        match &*self.shards {
             [only] => only,
             shards => &shards[place(split_slot(resource).map_or(resource, |(resource, _)| resource), shards.len())],
         }
-    }
-}
-
-impl Deref for Shards {
-    type Target = [Shard];
-
-    fn deref(&self) -> &[Shard] {
-        &self.0
     }
 }
 

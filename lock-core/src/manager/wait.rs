@@ -57,7 +57,7 @@ impl Inner {
         let (mut kind, mut pause, mut had_extra) = (AttemptKind::New, BACKOFF.0, false);
         // What is rare is boxed: the future of an acquisition is as large as its largest branch.
         loop {
-            self.check_open(caller)?;
+            caller.check_open()?;
             let (place, failed) = match attempt_in_turn(kind, &mut turn, caller).await {
                 (_place, Ok(grant)) => return Ok(keep_or_pass_turn(grant, turn, caller)),
                 (place, Err(failed)) => (place, failed),
@@ -71,11 +71,11 @@ impl Inner {
                     continue;
                 }
                 Failure::NoQuorum => {
-                    self.check_open(caller)?;
+                    caller.check_open()?;
                     if engine.outage_lasts() {
                         turn.report_no_quorum(&failed.votes, options.ttl);
                     }
-                    return Err(Box::pin(self.answer(caller, failed)).await);
+                    return Err(Box::pin(caller.answer(failed)).await);
                 }
                 // Another slot may be a lock.
                 Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
@@ -103,7 +103,7 @@ impl Inner {
                 }
                 Woken::Slot(..) => {}
                 Woken::TimedOut => return Err(caller.failed(failed)),
-                Woken::Closed => self.check_open(caller)?,
+                Woken::Closed => caller.check_open()?,
             }
         }
     }
