@@ -54,15 +54,15 @@ impl Inner {
         let keys = turns.first_keys(&parsed, options.kind);
         // In the order of what it costs: nothing, one attempt, a place in the queue.
         let taken = if options.kind.is_read()
-            && let Some(share) = Box::pin(self.share_reading(&keys, &caller)).await
+            && let Some(share) = Box::pin(caller.share_reading(&keys)).await
         {
             Taken::Share(share)
         } else if options.wait.is_zero() {
-            let grant = self.try_once(keys, &caller).await?;
+            let grant = caller.try_once(keys).await?;
             let slot = turns.hold_slot(grant.keys());
             Taken::Grant(grant, slot)
         } else {
-            self.enter_queue_and_try(&keys, &caller).await?
+            caller.enter_queue_and_try(&keys).await?
         };
         let guard = self.begin_lease(taken, parsed, options.clone(), acquiring);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
@@ -126,41 +126,43 @@ impl Inner {
         };
         LockGuard::begin(leases, self.id, resource, options, grant, local_hold, acquiring.caller())
     }
+}
 
+impl Caller<'_> {
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
-    async fn share_reading(&self, keys: &LockKeys, caller: &Caller<'_>) -> Option<ReadShare> {
+    async fn share_reading(&self, keys: &LockKeys) -> Option<ReadShare> {
         // In an outage that lasts, the nodes are not asked.
-        if caller.shard.engine.outage_lasts() || caller.shard.turns.callers_before(keys).is_some() {
+        if self.shard.engine.outage_lasts() || self.shard.turns.callers_before(keys).is_some() {
             return None;
         }
-        ReadShare::join(&self.leases, &caller.shard.engine, keys, caller.options.into()).await
+        ReadShare::join(self.leases, &self.shard.engine, keys, self.options.into()).await
     }
 
     /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
     /// second attempt: only if a slot is held, and another one is free.
-    async fn try_once(&self, keys: LockKeys, caller: &Caller<'_>) -> Result<Grant, LockError> {
+    async fn try_once(&self, keys: LockKeys) -> Result<Grant, LockError> {
         // In an outage that lasts nobody waits.
-        if let Some(last) = caller.shard.turns.callers_before(&keys).filter(|_| !caller.shard.engine.outage_lasts()) {
-            return Err(caller.not_entered(NotEntered::TimedOut(last)));
+        if let Some(last) = self.shard.turns.callers_before(&keys).filter(|_| !self.shard.engine.outage_lasts()) {
+            return Err(self.not_entered(NotEntered::TimedOut(last)));
         }
-        let mut attempted = self.attempt_once(&keys, caller).await;
+        let mut attempted = self.attempt_once(&keys).await;
         // The refusal of one slot says which others are free. Without another attempt, a caller would be refused while they are.
         if let Err(FailedAttempt { failure: Failure::Contended { .. }, offers, .. }) = &attempted
-            && let Some(slot) = caller.shard.any_free(offers)
+            && let Some(slot) = self.shard.any_free(offers)
         {
-            attempted = self.attempt_once(&keys.with_slot(slot), caller).await;
+            attempted = self.attempt_once(&keys.with_slot(slot)).await;
         }
         let failed = match attempted {
             Ok(grant) => return Ok(grant),
             Err(failed) => failed,
         };
-        Err(Box::pin(caller.answer(failed)).await)
+        Err(Box::pin(self.answer(failed)).await)
     }
 
-    async fn attempt_once(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Grant, FailedAttempt> {
-        let engine = &caller.shard.engine;
-        let place = engine.enter_line(AttemptKind::New, caller.started, caller.options.ttl).await?;
-        Box::pin(engine.attempt(&place, caller.wants(keys, 1), None)).await
+    async fn attempt_once(&self, keys: &LockKeys) -> Result<Grant, FailedAttempt> {
+        let engine = &self.shard.engine;
+        let place = engine.enter_line(AttemptKind::New, self.started, self.options.ttl).await?;
+        Box::pin(engine.attempt(&place, self.wants(keys, 1), None)).await
     }
 }
 

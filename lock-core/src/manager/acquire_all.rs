@@ -179,8 +179,8 @@ impl Inner {
             let Some(lock) = locks.get(held.len()) else { break };
             let waiting = async {
                 match turn {
-                    Some(turn) => self.try_with_turn(turn, &lock.caller).await,
-                    None => self.enter_queue_and_try(&lock.keys, &lock.caller).await,
+                    Some(turn) => lock.caller.try_with_turn(turn).await,
+                    None => lock.caller.enter_queue_and_try(&lock.keys).await,
                 }
             };
             let waiting = waiting.instrument(lock.caller.acquiring.span().clone());

@@ -4,7 +4,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::acquire::Taken;
 use super::caller::Caller;
-use super::manager::Inner;
 use crate::engine::{AttemptKind, AttemptPlace, Engine, FailedAttempt, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
@@ -18,13 +17,13 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_
 /// The longest pause while no caller has a majority: all of them pause for as long as that has been so.
 const MAX_PAUSE: Duration = Duration::from_millis(250);
 
-impl Inner {
+impl<'a> Caller<'a> {
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
-    pub(super) async fn enter_queue_and_try(&self, keys: &LockKeys, caller: &Caller<'_>) -> Result<Taken, LockError> {
-        let terms = HandoverTerms::from(caller.options);
+    pub(super) async fn enter_queue_and_try(&self, keys: &LockKeys) -> Result<Taken, LockError> {
+        let terms = HandoverTerms::from(self.options);
         let turn = loop {
-            let entered = caller.shard.turns.enter(keys, caller.options, caller.until()).await;
-            match entered.map_err(|reason| caller.not_entered(reason))? {
+            let entered = self.shard.turns.enter(keys, self.options, self.until()).await;
+            match entered.map_err(|reason| self.not_entered(reason))? {
                 Entered::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
                 Entered::Lock(grant, local_hold) if terms.accept(&grant) => {
@@ -40,46 +39,46 @@ impl Inner {
         };
         // Asked again, because others may have begun to read meanwhile. Nobody waits before the caller that has the turn, and in an outage it
         // is the only one of its queue that asks the nodes.
-        if caller.options.kind.is_read()
-            && let Some(share) = Box::pin(ReadShare::join(&self.leases, &caller.shard.engine, keys, terms)).await
+        if self.options.kind.is_read()
+            && let Some(share) = Box::pin(ReadShare::join(self.leases, &self.shard.engine, keys, terms)).await
         {
             return Ok(Taken::Share(share));
         }
-        self.try_with_turn(turn, caller).await
+        self.try_with_turn(turn).await
     }
 
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
-    pub(super) async fn try_with_turn(&self, mut turn: Turn, caller: &Caller<'_>) -> Result<Taken, LockError> {
-        let (options, until) = (caller.options, caller.until());
-        let engine = &caller.shard.engine;
+    pub(super) async fn try_with_turn(&self, mut turn: Turn) -> Result<Taken, LockError> {
+        let (options, until) = (self.options, self.until());
+        let engine = &self.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
         let (mut kind, mut pause, mut had_extra) = (AttemptKind::New, BACKOFF.0, false);
         // What is rare is boxed: the future of an acquisition is as large as its largest branch.
         loop {
-            caller.check_open()?;
-            let (place, failed) = match attempt_in_turn(kind, &mut turn, caller).await {
-                (_place, Ok(grant)) => return Ok(keep_or_pass_turn(grant, turn, caller)),
+            self.check_open()?;
+            let (place, failed) = match self.attempt_in_turn(kind, &mut turn).await {
+                (_place, Ok(grant)) => return Ok(self.keep_or_pass_turn(grant, turn)),
                 (place, Err(failed)) => (place, failed),
             };
             let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !engine.outage_lasts() => {
                     turn.had_no_quorum(&failed.votes);
                     // With the place: the manager makes fewer attempts while the nodes do not keep up.
-                    Box::pin(self.ride_out(engine, place, pause, until)).await;
+                    Box::pin(self.ride_out(place, pause)).await;
                     pause = (pause * 2).min(BACKOFF.1);
                     continue;
                 }
                 Failure::NoQuorum => {
-                    caller.check_open()?;
+                    self.check_open()?;
                     if engine.outage_lasts() {
                         turn.report_no_quorum(&failed.votes, options.ttl);
                     }
-                    return Err(Box::pin(caller.answer(failed)).await);
+                    return Err(Box::pin(self.answer(failed)).await);
                 }
                 // Another slot may be a lock.
                 Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
-                    return Err(caller.failed(failed));
+                    return Err(self.failed(failed));
                 }
                 Failure::Contended { free_in } => free_in,
                 // A majority granted, too late. Nobody else has the lock, so there is nothing to wait for.
@@ -90,7 +89,7 @@ impl Inner {
             // The caller's time is over, but the last attempt found a slot free: it has one extra attempt, for that.
             if !had_extra
                 && Instant::now() >= until
-                && let Some(slot) = caller.shard.any_free(&failed.offers)
+                && let Some(slot) = self.shard.any_free(&failed.offers)
             {
                 had_extra = true;
                 turn.try_slot(slot);
@@ -102,19 +101,19 @@ impl Inner {
                     return Ok(Taken::Grant(grant, Some(slot)));
                 }
                 Woken::Slot(..) => {}
-                Woken::TimedOut => return Err(caller.failed(failed)),
-                Woken::Closed => caller.check_open()?,
+                Woken::TimedOut => return Err(self.failed(failed)),
+                Woken::Closed => self.check_open()?,
             }
         }
     }
 
     /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,
     /// and not when the quorum has been lost for a second.
-    async fn ride_out(&self, engine: &Engine, _place: Option<AttemptPlace<'_>>, pause: Duration, until: Instant) {
-        let cluster = &engine.cluster;
+    async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration) {
+        let Engine { cluster, random, background, .. } = &*self.shard.engine;
         let lost_for = cluster.answers.lost_for();
         // As long as the outage has lasted, so that the attempts of an outage are few, however many callers there are.
-        let pause = engine.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
+        let pause = random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {
             sleep(pause).await;
@@ -122,38 +121,38 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            () = self.background.closing.cancelled() => {}
-            _ = timeout_at(until.min(answered_at), quorum_is_back) => {}
+            () = background.closing.cancelled() => {}
+            _ = timeout_at(self.until().min(answered_at), quorum_is_back) => {}
         }
     }
-}
 
-/// Waits in line, and makes an attempt. The place is returned with it, because a caller that has to pause keeps it.
-async fn attempt_in_turn<'a>(
-    kind: AttemptKind,
-    turn: &mut Turn,
-    caller: &Caller<'a>,
-) -> (Option<AttemptPlace<'a>>, Result<Grant, FailedAttempt>) {
-    let engine = &caller.shard.engine;
-    let place = match engine.enter_line(kind, caller.until(), caller.options.ttl).await {
-        Ok(place) => place,
-        Err(failed) => return (None, Err(failed)),
-    };
-    let keys = turn.keys().clone();
-    let wanted = caller.wants(&keys, turn.tokens());
-    let attempt = Box::pin(engine.attempt(&place, wanted, Some(turn.begin_attempt()))).await;
-    (Some(place), attempt)
-}
+    /// Waits in line, and makes an attempt. The place is returned with it, because a caller that has to pause keeps it.
+    async fn attempt_in_turn(
+        &self,
+        kind: AttemptKind,
+        turn: &mut Turn,
+    ) -> (Option<AttemptPlace<'a>>, Result<Grant, FailedAttempt>) {
+        let engine = &self.shard.engine;
+        let place = match engine.enter_line(kind, self.until(), self.options.ttl).await {
+            Ok(place) => place,
+            Err(failed) => return (None, Err(failed)),
+        };
+        let keys = turn.keys().clone();
+        let wanted = self.wants(&keys, turn.tokens());
+        let attempt = Box::pin(engine.attempt(&place, wanted, Some(turn.begin_attempt()))).await;
+        (Some(place), attempt)
+    }
 
-/// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
-/// another slot.
-fn keep_or_pass_turn(mut grant: Grant, turn: Turn, caller: &Caller<'_>) -> Taken {
-    let local_hold = match caller.options.kind {
-        Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
-        Kind::Permit { .. } => {
-            turn.slot_taken(&mut grant);
-            caller.shard.turns.hold_slot(grant.keys())
-        }
-    };
-    Taken::Grant(grant, local_hold)
+    /// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
+    /// another slot.
+    fn keep_or_pass_turn(&self, mut grant: Grant, turn: Turn) -> Taken {
+        let local_hold = match self.options.kind {
+            Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
+            Kind::Permit { .. } => {
+                turn.slot_taken(&mut grant);
+                self.shard.turns.hold_slot(grant.keys())
+            }
+        };
+        Taken::Grant(grant, local_hold)
+    }
 }
