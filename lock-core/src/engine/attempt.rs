@@ -140,7 +140,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn acquire(&self) -> Operation {
-        let grant = self.record.grant();
+        let grant = &self.record.grant;
         Operation::Acquire {
             owner: grant.owner(),
             ttl: grant.ttl(),
@@ -182,7 +182,7 @@ impl<'a> Attempt<'a> {
             let step = tokio::select! {
                 biased;
                 Some(reply) = self.acquires.next_or_late(&self.engine.background.closing, || {
-                    late_until(self.engine, self.wanted, self.record.grant().sent())
+                    late_until(self.engine, self.wanted, self.record.grant.sent)
                 }) => self.count(reply),
                 // The others may hang: there is no need to wait for them.
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
@@ -199,7 +199,7 @@ impl<'a> Attempt<'a> {
     /// Asks the nodes to confirm the proposed token until their votes decide. A late grant joins the round; a refusal with a higher fence
     /// may begin another round.
     async fn confirm(&mut self, mut step: Step) -> Step {
-        let (cluster, keys, owner) = (&self.engine.cluster, self.wanted.keys, self.record.grant().owner());
+        let (cluster, keys, owner) = (&self.engine.cluster, self.wanted.keys, self.record.grant.owner());
         let timeout = self.engine.node_timeout(self.wanted.options.ttl);
         // By the same roster: nodes that vote by another one may belong to another majority.
         let new_round = |acquires: &Round| {
@@ -224,11 +224,11 @@ impl<'a> Attempt<'a> {
                 biased;
                 Some(reply) = self.acquires.next() => self.count(reply),
                 Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.background.closing, || {
-                    late_until(self.engine, self.wanted, self.record.grant().sent())
+                    late_until(self.engine, self.wanted, self.record.grant.sent)
                 }) => {
                     self.notice_roster(reply.as_ref().err());
                     // Counted from the first request of the attempt, not of this round: the keys have lived since then.
-                    let elapsed = self.record.grant().sent().elapsed();
+                    let elapsed = self.record.grant.sent.elapsed();
                     self.acquisition.confirm_vote(node, round.unwrap_or_default(), confirm_vote(&reply), elapsed)
                 }
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
@@ -244,7 +244,7 @@ impl<'a> Attempt<'a> {
         while let Some(reply) = self.acquires.take() {
             self.replied(reply);
         }
-        self.wanted.acquiring.attempt_ended(self.record.votes());
+        self.wanted.acquiring.attempt_ended(&self.record.votes);
         self.record.not_sent(self.acquires.unsent());
         let Self { acquires, record, wanted, .. } = self;
         // Before the record, as when an attempt is dropped.
@@ -260,7 +260,7 @@ impl<'a> Attempt<'a> {
     fn count(&mut self, reply: NodeReply) -> Step {
         let node = reply.node;
         let vote = self.replied(reply);
-        self.acquisition.acquire_vote(node, vote, self.record.grant().sent().elapsed())
+        self.acquisition.acquire_vote(node, vote, self.record.grant.sent.elapsed())
     }
 
     fn replied(&mut self, reply: NodeReply) -> AcquireVote {

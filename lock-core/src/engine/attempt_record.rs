@@ -14,8 +14,8 @@ use crate::quorum::{AcquireVote, Failure};
 /// Until a node has replied, it may have done either. So the record begins with the key on every node, and only a reply takes a node
 /// off: an attempt that is dropped at any point releases wherever it may have been granted.
 pub(super) struct AttemptRecord<'a> {
-    grant: Grant,
-    votes: Vec<Vote>,
+    pub(super) grant: Grant,
+    pub(super) votes: Vec<Vote>,
     queue: QueueReport,
     offers: SlotOffers,
     /// Lent by a caller that waits. While a node's reply is pending, its queue position is the grant's to give up.
@@ -48,17 +48,9 @@ impl<'a> AttemptRecord<'a> {
         }
     }
 
-    pub(super) fn grant(&self) -> &Grant {
-        &self.grant
-    }
-
     /// The queue positions of the caller, if it waits.
     pub(super) fn positions(&self) -> Option<&QueuePositions> {
         self.positions.as_deref()
-    }
-
-    pub(super) fn votes(&self) -> &[Vote] {
-        &self.votes
     }
 
     /// Records what a reply to the acquire says of the node: whether it may hold the key, and whether it has a queue position.
@@ -141,7 +133,7 @@ impl<'a> AttemptRecord<'a> {
             positions.nodes = positions.nodes.union(self.grant.footprint.nodes);
             self.grant.footprint.position = QueuePosition::Keep { since, kind: self.options.kind };
         }
-        let members = &self.grant.engine().cluster.members;
+        let members = &self.grant.engine.cluster.members;
         let names = members.iter().map(|member| member.node.name().to_owned());
         let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
         FailedAttempt { failure, votes, queue: self.queue, offers: self.offers }

@@ -23,31 +23,20 @@ impl Engine {
     pub(crate) fn new(cluster: Arc<Cluster>, background: &Background, node_timeout: Option<Duration>) -> Self {
         background.home.keep(&cluster);
         let random = Arc::clone(&cluster.random);
-        Self {
-            lines: AttemptLines::new(&cluster, &random),
-            cluster,
-            random,
-            background: background.clone(),
-            node_timeout,
-        }
+        Self { lines: AttemptLines::new(&cluster), cluster, random, background: background.clone(), node_timeout }
     }
 
     /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, because a guard may be dropped
     /// anywhere, on the home. Does nothing if the manager never was used.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = self.runtime() {
-            self.spawn_on(&runtime, work);
+            self.background.tracker.spawn_on(work, &runtime);
         }
     }
 
     /// The runtime of the caller, or else the home.
     pub(super) fn runtime(&self) -> Option<Handle> {
         Handle::try_current().ok().or_else(|| self.background.home.runtime())
-    }
-
-    /// Runs work in the background of a runtime, tracked.
-    pub(super) fn spawn_on(&self, runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) {
-        self.background.tracker.spawn_on(work, runtime);
     }
 
     /// Waits in line for an attempt: until a time, and at least for the configured node timeout of this time to live. See

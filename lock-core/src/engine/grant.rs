@@ -22,19 +22,19 @@ const PUT_BACK_AFTER: Duration = Duration::from_millis(3);
 /// A grant exists before the first request of its attempt is sent, and travels with the lock from there: to the lease, and from
 /// one local holder to the next. Dropping it releases the lock, in the background.
 pub(crate) struct Grant {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     pub(super) footprint: Footprint,
     /// The reserved tokens that are left; the first is the next holder's. Empty until the lock is granted.
     tokens: Range<u64>,
     /// When the requests were sent from which the present validity counts. The nodes hold the key for at least a time to live
     /// from then on.
-    sent: Instant,
+    pub(crate) sent: Instant,
     /// When a majority granted the lock, if it did.
-    granted_at: Option<Instant>,
+    pub(crate) granted_at: Option<Instant>,
     /// While a node may lack the key that it could have by now: how many renewals there were since the grant.
     bare: Option<u32>,
     /// Whether another process holds the lock, and delegated it.
-    is_adopted: bool,
+    pub(crate) is_adopted: bool,
     /// A shutdown waits for the release. Held from the beginning, so that it finds a grant or its release at any time.
     _tracked: TaskTrackerToken,
 }
@@ -80,11 +80,6 @@ impl Grant {
         grant
     }
 
-    /// Whether another process holds the lock, and delegated it.
-    pub(crate) fn is_adopted(&self) -> bool {
-        self.is_adopted
-    }
-
     /// A majority granted the lock, with these tokens. It is bare if a node refused, or may have. It is renewed as early if the nodes'
     /// word is old, because the lock may have been taken away since.
     pub(super) fn won(&mut self, tokens: Range<u64>, is_bare: bool) {
@@ -109,10 +104,6 @@ impl Grant {
         self.footprint.owner
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
     pub(crate) fn reporter(&self) -> &Arc<Reporter> {
         &self.engine.cluster.reporter
     }
@@ -125,21 +116,11 @@ impl Grant {
         self.footprint.nodes
     }
 
-    /// When the requests were sent from which the present validity counts.
-    pub(crate) fn sent(&self) -> Instant {
-        self.sent
-    }
-
     /// How long after the last requests they are repeated, for this time to live.
     pub(crate) fn renewal_pause(&self, ttl: Duration) -> Duration {
         let pause = renewal_pause(ttl, self.bare);
         let is_first = self.bare == Some(0) && self.keys().slot().is_some();
         if is_first { pause.min(PUT_BACK_AFTER) } else { pause }
-    }
-
-    /// When a majority granted the lock; `None` for an attempt that did not succeed.
-    pub(crate) fn granted_at(&self) -> Option<Instant> {
-        self.granted_at
     }
 
     /// A majority extended the key by requests sent at this time. What was sent later stays.

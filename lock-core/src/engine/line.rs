@@ -9,7 +9,6 @@ use crate::cluster::Cluster;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::mutex::Mutex;
 use crate::quorum::Failure;
-use crate::random::Random;
 
 /// The most requests that attempts of one kind have under way at once, to all nodes together. Each attempt sends one to every node.
 const MAX_REQUESTS: usize = 640;
@@ -35,7 +34,6 @@ pub(crate) enum AttemptKind {
 /// never wait for other attempts: they are about locks that are held, and the nodes get less to do by each of them.
 pub(super) struct AttemptLines {
     cluster: Arc<Cluster>,
-    random: Arc<Random>,
     new: Semaphore,
     woken: Semaphore,
     last_failure: Mutex<Option<LastFailure>>,
@@ -53,16 +51,13 @@ struct LastFailure {
 }
 
 /// The right to make an attempt. Dropping it lets the next one in line make its own.
-pub(crate) struct AttemptPlace<'a> {
-    _permit: SemaphorePermit<'a>,
-}
+pub(crate) type AttemptPlace<'a> = SemaphorePermit<'a>;
 
 impl AttemptLines {
-    pub(super) fn new(cluster: &Arc<Cluster>, random: &Arc<Random>) -> Self {
+    pub(super) fn new(cluster: &Arc<Cluster>) -> Self {
         let places = || Semaphore::new(MAX_REQUESTS / cluster.size().max(1));
         Self {
             cluster: Arc::clone(cluster),
-            random: Arc::clone(random),
             new: places(),
             woken: places(),
             last_failure: Mutex::default(),
@@ -89,9 +84,12 @@ impl AttemptLines {
         if let Some(votes) = self.votes_in_outage(node_timeout) {
             return Err(FailedAttempt::not_made(votes));
         }
-        let places = self.places(kind);
-        if let Ok(permit) = places.try_acquire() {
-            return Ok(AttemptPlace { _permit: permit });
+        let places = match kind {
+            AttemptKind::New => &self.new,
+            AttemptKind::Woken => &self.woken,
+        };
+        if let Ok(place) = places.try_acquire() {
+            return Ok(place);
         }
         Box::pin(self.wait(places, until.max(Instant::now() + node_timeout), node_timeout)).await
     }
@@ -104,8 +102,8 @@ impl AttemptLines {
     ) -> Result<AttemptPlace<'a>, FailedAttempt> {
         let votes = tokio::select! {
             biased;
-            permit = places.acquire() => match permit {
-                Ok(permit) => return Ok(AttemptPlace { _permit: permit }),
+            place = places.acquire() => match place {
+                Ok(place) => return Ok(place),
                 Err(_closed) => Vec::new(),
             },
             votes = self.outage_lasts_for(node_timeout) => votes,
@@ -130,7 +128,7 @@ impl AttemptLines {
         let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
         if let Some(failed) = failed {
             self.cluster.answers.outage().attempt_failed(began, self.cluster.now());
-            let next_probe = Instant::now() + self.random.jitter(PROBE_PAUSE);
+            let next_probe = Instant::now() + self.cluster.random.jitter(PROBE_PAUSE);
             let votes = failed.votes.clone();
             *self.last_failure.lock() = Some(LastFailure { votes, node_timeout, next_probe });
             if self.outage_lasts() {
@@ -161,7 +159,7 @@ impl AttemptLines {
             return Some(last.votes.clone());
         }
         // This caller makes the attempt that the others are answered with.
-        last.next_probe = now + self.random.jitter(PROBE_PAUSE);
+        last.next_probe = now + self.cluster.random.jitter(PROBE_PAUSE);
         None
     }
 
@@ -169,12 +167,5 @@ impl AttemptLines {
         let vote = || Vote::Failed(NodeError::Overloaded);
         let members = self.cluster.members.iter();
         members.map(|member| NodeVote { node: member.node.name().to_owned(), vote: vote() }).collect()
-    }
-
-    fn places(&self, kind: AttemptKind) -> &Semaphore {
-        match kind {
-            AttemptKind::New => &self.new,
-            AttemptKind::Woken => &self.woken,
-        }
     }
 }

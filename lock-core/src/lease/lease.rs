@@ -294,13 +294,13 @@ impl Lease {
 
     /// The engine of its manager; `None` once the lock is being released.
     pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
-        self.grant().as_ref().map(|grant| Arc::clone(grant.engine()))
+        self.grant().as_ref().map(|grant| Arc::clone(&grant.engine))
     }
 
     /// Whether another process holds the lock, and delegated it. Not public API.
     #[doc(hidden)]
     pub fn is_adopted(&self) -> bool {
-        self.grant().as_ref().is_some_and(Grant::is_adopted)
+        self.grant().as_ref().is_some_and(|grant| grant.is_adopted)
     }
 
     pub(crate) fn delegations(&self) -> &Delegations {

@@ -85,7 +85,7 @@ impl Lease {
 
     /// When the next renewal is due: see [`renewal_pause`](crate::quorum::renewal_pause). `None` once the lock is being released.
     pub(super) fn renewal_due(&self) -> Option<Instant> {
-        self.grant().as_ref().map(|grant| grant.sent() + grant.renewal_pause(self.0.options.ttl))
+        self.grant().as_ref().map(|grant| grant.sent + grant.renewal_pause(self.0.options.ttl))
     }
 
     pub(super) fn renewal_is_due(&self) -> bool {

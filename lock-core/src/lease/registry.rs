@@ -23,7 +23,7 @@ pub(crate) struct LeaseRegistry {
     /// Notified when the last lease is removed.
     emptied: Notify,
     /// Notified when a lease is due earlier than all others.
-    earlier: Notify,
+    pub(super) earlier: Notify,
 }
 
 #[derive(Default)]
@@ -120,11 +120,6 @@ impl LeaseRegistry {
         leases.asleep_until
     }
 
-    /// Resolves when a lease is due earlier than [`next_due`](Self::next_due) returned.
-    pub(super) async fn earlier(&self) {
-        self.earlier.notified().await;
-    }
-
     /// Ends the leases of holders that were evicted, which need not wait for their next renewal, and releases what they still have.
     pub(crate) fn revoke_evicted(&self, holders: &[Holder]) {
         let is_evicted = |owner| holders.contains(&Holder::Owner(owner));
@@ -180,7 +175,7 @@ mod tests {
         let locks = LockManager::in_memory();
         let guard = locks.lock("r").acquire().await.unwrap();
         let (registry, due) = (LeaseRegistry::default(), Instant::now() + Duration::from_secs(1));
-        let was_woken = || registry.earlier().now_or_never().is_some();
+        let was_woken = || registry.earlier.notified().now_or_never().is_some();
         registry.add(guard.lease(), due);
         assert!(was_woken());
         registry.remove(&guard);

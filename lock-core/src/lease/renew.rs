@@ -8,6 +8,7 @@ use super::{Lease, LeaseRegistry};
 use crate::engine::{Engine, NodeReply, Round};
 use crate::error::{LossReason, NodeError};
 use crate::node::{Operation, Reply, ReplySender};
+use crate::observer::RenewalOutcome;
 use crate::quorum::{KeyVote, RollCall, Tally, Verdict, word_is_good};
 
 /// How often the nodes are asked at most whether a lock is still held, if they take long to reply.
@@ -60,7 +61,7 @@ async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lea
             Renewed { lease, due, stragglers: Some(extension) }
         }
         Verdict::Lost => {
-            lease.0.hold.renewal_lost();
+            lease.0.hold.renewal_ended(RenewalOutcome::Lost);
             lose(&registry, &lease);
             // Due at once: the renewer finds that it has ended, and does not look at it again.
             Renewed { lease, due: Instant::now(), stragglers: None }

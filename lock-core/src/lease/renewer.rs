@@ -50,7 +50,7 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: Cancellation
                 }
             }
             Some(()) = stragglers.next() => {}
-            () = registry.earlier() => {}
+            () = registry.earlier.notified() => {}
             // Without room, being due is no reason to wake: a renewal that ends makes room, and is the event above.
             () = sleep_until(next.unwrap_or_else(Instant::now)), if room && next.is_some() => {}
         }

@@ -68,7 +68,7 @@ impl SharedGrant {
 
     /// When the requests were sent from which the validity counts; `None` once it is being released.
     pub(super) fn sent(&self) -> Option<Instant> {
-        self.grant().as_ref().map(Grant::sent)
+        self.grant().as_ref().map(|grant| grant.sent)
     }
 
     /// Shares it with one lease more. Returns false if it is being released, or was lost.
@@ -107,7 +107,7 @@ impl SharedGrant {
     /// Sends the release of what the last lease [left](Self::leave). `None` if the lock is another service's, or if another service may
     /// still work under it: the key is then left to expire, or the next holder would work beside that service.
     pub(super) fn release(&self, grant: Grant, position: QueuePosition) -> Option<Release> {
-        if grant.is_adopted() {
+        if grant.is_adopted {
             return None;
         }
         if self.delegations.unfinished() {
@@ -122,10 +122,10 @@ impl SharedGrant {
         if let Some(grant) = &mut *self.grant()
             // An answer that comes after the end of validity extends nothing: the holder may have been told that the lock is
             // lost.
-            && Instant::now() < expires(grant.sent(), self.ttl)
+            && Instant::now() < expires(grant.sent, self.ttl)
         {
             // A reply that comes late says nothing about now.
-            if sent >= grant.sent() {
+            if sent >= grant.sent {
                 self.is_barred.store(is_barred, Ordering::Release);
             }
             grant.renewed(sent);

@@ -24,7 +24,7 @@ impl Inner {
     pub(super) async fn acquire(&self, resource: &str, options: &LockOptions) -> Result<LockGuard, LockError> {
         let acquiring = Acquiring::begin(self.reporter(), resource, options);
         // Boxed: who awaits it moves the future about ten times before it is first polled.
-        let taken = Box::pin(self.take(resource, options, &acquiring).instrument(acquiring.span().clone())).await;
+        let taken = Box::pin(self.take(resource, options, &acquiring).instrument(acquiring.span.clone())).await;
         acquiring.end(taken.as_ref().err());
         taken
     }
@@ -113,7 +113,7 @@ impl Inner {
             Taken::Grant(grant, mut local_hold) => {
                 // Callers that do not wait are told by it who has the lock, without asking the nodes.
                 if let Some(LocalHold::Turn(turn)) = &mut local_hold {
-                    turn.lock_taken(grant.nodes(), grant.sent() + options.ttl);
+                    turn.lock_taken(grant.nodes(), grant.sent + options.ttl);
                 }
                 if options.kind.is_read() {
                     // Dropped when others can join the reader, the turn goes to the callers behind: they read, too, or wait to write.
@@ -124,7 +124,7 @@ impl Inner {
             }
             Taken::Share(share) => (share.into_grant(), None),
         };
-        LockGuard::begin(leases, self.id, resource, options, grant, local_hold, acquiring.caller())
+        LockGuard::begin(leases, self.id, resource, options, grant, local_hold, &acquiring.caller)
     }
 }
 

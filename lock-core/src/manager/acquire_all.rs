@@ -183,7 +183,7 @@ impl Inner {
                     None => lock.caller.enter_queue_and_try(&lock.keys).await,
                 }
             };
-            let waiting = waiting.instrument(lock.caller.acquiring.span().clone());
+            let waiting = waiting.instrument(lock.caller.acquiring.span.clone());
             let Some(taken) = unless_lost(&held, outer, waiting).await else { return Ok(None) };
             held.push(self.begin(lock, taken?));
         }

@@ -15,9 +15,9 @@ pub(crate) struct Acquiring<'a> {
     started: Instant,
     outcome: AcquireOutcome,
     /// The caller's span: of its request, usually.
-    caller: Span,
+    pub(crate) caller: Span,
     /// `lock.acquire`.
-    span: Span,
+    pub(crate) span: Span,
     attempts: Mutex<Attempts>,
 }
 
@@ -58,16 +58,6 @@ impl<'a> Acquiring<'a> {
             span,
             attempts: Mutex::default(),
         }
-    }
-
-    /// The span `lock.acquire`.
-    pub(crate) fn span(&self) -> &Span {
-        &self.span
-    }
-
-    /// The span in which the caller asked for the lock.
-    pub(crate) fn caller(&self) -> &Span {
-        &self.caller
     }
 
     /// The nodes are asked.

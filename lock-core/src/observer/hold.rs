@@ -89,11 +89,6 @@ impl Hold {
         }
     }
 
-    /// Too many nodes have lost the key: the lease is lost.
-    pub(crate) fn renewal_lost(&self) {
-        self.renewal_ended(RenewalOutcome::Lost);
-    }
-
     pub(crate) fn handed_over(&self) {
         self.reporter.report(&LockEvent::HandedOver { template: self.template() });
     }
@@ -115,7 +110,8 @@ impl Hold {
         }
     }
 
-    fn renewal_ended(&self, outcome: RenewalOutcome) {
+    /// A renewal has ended, and nothing else is to be said of that.
+    pub(crate) fn renewal_ended(&self, outcome: RenewalOutcome) {
         self.reporter.report(&LockEvent::RenewalEnded { template: self.template(), outcome });
     }
 

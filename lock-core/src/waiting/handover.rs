@@ -31,16 +31,12 @@ impl HandoverTerms {
     /// Whether a grant has the time to live that was asked for, enough of it is left, and the nodes' word is recent enough for another
     /// caller. A caller that does not renew wants all of its time to live.
     pub(crate) fn fit(&self, grant: &Grant) -> bool {
-        let age = grant.sent().elapsed();
+        let age = grant.sent.elapsed();
         // Not by the age of the lease: what the nodes said is as old as their question, and an eviction may have come since.
         let left = validity(grant.ttl(), age).filter(|_| word_is_good(age));
-        let fits = self.renew && self.ttl == grant.ttl() && self.has_slot(grant.keys().slot());
+        // Of the slots, one below the number of its permits: another caller may ask for more of them.
+        let fits = self.renew && self.ttl == grant.ttl() && self.kind.allows_slot(grant.keys().slot());
         fits && left.is_some_and(|left| left >= self.min_validity)
-    }
-
-    /// Whether the caller may have this slot: another one may ask for more permits than this one.
-    fn has_slot(&self, slot: Option<u32>) -> bool {
-        self.kind.allows_slot(slot)
     }
 
     /// What is left of an offer without the slots that the caller may not have.
@@ -61,5 +57,5 @@ impl From<&LockOptions> for HandoverTerms {
 
 /// Whether a lock may be handed over: a token is left, and the grant is recent.
 pub(super) fn may_hand_over(grant: &Grant) -> bool {
-    grant.has_token() && grant.granted_at().is_some_and(|granted| granted.elapsed() < HANDOVER_PERIOD)
+    grant.has_token() && grant.granted_at.is_some_and(|granted| granted.elapsed() < HANDOVER_PERIOD)
 }

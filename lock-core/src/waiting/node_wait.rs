@@ -173,7 +173,7 @@ impl NodeWait {
         self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
-            let changed = wakeups.changed();
+            let changed = wakeups.changed.notified();
             let state = wakeups.state(self.terms);
             let (is_ready, choice) = (state.ready.len() >= majority(cluster.size()), state.offers.best(cluster.size()));
             let is_agreed = choice.is_none_or(|choice| choice.is_proposed);

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::handover::HandoverTerms;
@@ -18,7 +17,8 @@ use crate::node::{RESERVATION_TTL, SlotOffer};
 #[derive(Default)]
 pub(super) struct PendingWakeups {
     words: Mutex<Words>,
-    changed: Notify,
+    /// Notified when there is another word, and when the caller that sleeps is to look again at what it waits for.
+    pub(super) changed: Notify,
 }
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl PendingWakeups {
             words.called.insert(node);
             words.by_node.insert(node, Word { at: Instant::now(), before, offer });
         }
-        self.notify();
+        self.changed.notify_waiters();
     }
 
     /// Adds what nodes replied to an attempt. A wake-up that arrived since the attempt began may be newer, and stays: if it is not, that
@@ -105,15 +105,5 @@ impl PendingWakeups {
     /// The same, as an attempt begins.
     pub(super) fn take_called(&self) -> NodeSet {
         std::mem::take(&mut self.words.lock().called)
-    }
-
-    /// Resolves when something changes after this call.
-    pub(super) fn changed(&self) -> Notified<'_> {
-        self.changed.notified()
-    }
-
-    /// Has the caller that sleeps look again at what it waits for.
-    pub(super) fn notify(&self) {
-        self.changed.notify_waiters();
     }
 }

@@ -116,7 +116,7 @@ impl Turn {
         grant.give_up_position();
         self.at_nodes.end(&self.queue.wakeups);
         let last_attempt =
-            LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent() + grant.ttl()), ..LastAttempt::default() };
+            LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent + grant.ttl()), ..LastAttempt::default() };
         self.queue.with(|queue| (queue.front_waits, queue.last_attempt) = (false, last_attempt));
     }
 

@@ -113,6 +113,6 @@ impl Listener {
         let mut waiting = turns.queues.all();
         // In the same order in every run, so that a simulation replays.
         waiting.sort_by(|(one, _), (other, _)| one.cmp(other));
-        waiting.iter().for_each(|(_, queue)| queue.wakeups.notify());
+        waiting.iter().for_each(|(_, queue)| queue.wakeups.changed.notify_waiters());
     }
 }

@@ -39,7 +39,8 @@ impl Late {
         // Dropping a release, or spawning it, may run any code.
         drop(left);
         if let (Some(release), Some(runtime)) = (release.filter(|release| !release.is_complete()), &self.runtime) {
-            release.engine.clone().spawn_on(runtime, release.finish());
+            let tracker = release.engine.background.tracker.clone();
+            tracker.spawn_on(release.finish(), runtime);
         }
     }
 }
