@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
-use super::Cluster;
+use super::{Cluster, Member};
 use crate::error::NodeError;
 use crate::node::{Evict, Eviction, LockKeys, LockState, Look};
 use crate::quorum::{RollCall, majority};
@@ -17,29 +17,36 @@ pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The epoch of each node that votes by one roster, or what keeps it from that. A majority may be counted of what these nodes reply.
 pub(crate) type Epochs = Vec<Result<Epoch, NodeError>>;
 
+impl Member {
+    /// What the node has of a lock. With an epoch, it replies only if it is still in it.
+    pub(crate) async fn look(&self, keys: &LockKeys, epoch: Option<Epoch>) -> Result<LockState, NodeError> {
+        let states = self.node.look(Look { keys: vec![keys.clone()], epoch }).await?;
+        let none = || NodeError::Protocol { reply: "no state of the lock".into() };
+        states.into_iter().next().ok_or_else(none)?.check()
+    }
+}
+
 impl Cluster {
     pub(crate) fn epochs(&self) -> Epochs {
         let mut roll = RollCall::default();
         (0..self.size()).map(|node| self.epoch_for(node, &mut roll)).collect()
     }
 
-    /// What the nodes have of some locks. Nodes with an epoch reply only if they are still in it; the others say what they have all the
+    /// What the nodes have of a lock. Nodes with an epoch reply only if they are still in it; the others say what they have all the
     /// same, if `all`, and are not asked otherwise. When a majority has replied, the `rest` have this long.
     pub(crate) async fn look(
         &self,
         epochs: &Epochs,
-        keys: &[LockKeys],
+        keys: &LockKeys,
         all: bool,
         rest: Duration,
-    ) -> Vec<Result<Vec<LockState>, NodeError>> {
+    ) -> Vec<Result<LockState, NodeError>> {
         let replies = epochs.iter().zip(&self.members).map(|(epoch, member)| async move {
-            let epoch = match epoch {
-                Ok(epoch) => Some(*epoch),
-                Err(_) if all => None,
-                Err(error) => return Err(error.clone()),
-            };
-            let states = member.node.look(Look { keys: keys.to_vec(), epoch }).await?;
-            states.into_iter().map(LockState::check).collect()
+            match epoch {
+                Ok(epoch) => member.look(keys, Some(*epoch)).await,
+                Err(_) if all => member.look(keys, None).await,
+                Err(error) => Err(error.clone()),
+            }
         });
         self.gather(replies, rest).await
     }

@@ -7,7 +7,7 @@ use super::credential::Credential;
 use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
-use crate::node::{Holder, LockKeys, LockState, Look, MAX_READERS_SEEN};
+use crate::node::{Holder, LockKeys, LockState, MAX_READERS_SEEN};
 use crate::quorum::{KeyVote, OUTAGE_GRACE, Tally, Verdict};
 use crate::random::OwnerId;
 
@@ -38,17 +38,15 @@ pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
     let sent = Instant::now();
     let mut looks: FuturesUnordered<_> = (cluster.epochs().into_iter().zip(&cluster.members).enumerate())
         .map(|(node, (epoch, member))| {
-            let look = async { member.node.look(Look { keys: vec![keys.clone()], epoch: Some(epoch?) }).await };
+            let look = async { member.look(keys, Some(epoch?)).await };
             async move { (node, timeout_at(sent + OUTAGE_GRACE, look).await) }
         })
         .collect();
     let mut tally = Tally::new(cluster.size());
     let (mut owner, mut votes) = (None, Vec::new());
     while let Some((node, reply)) = looks.next().await {
-        let reply = reply.unwrap_or(Err(NodeError::TimedOut)).map(|states| states.into_iter().next());
-        let (vote, shown) = match reply {
-            Ok(Some(state)) => vote(credential, &state, &mut owner),
-            Ok(None) => (KeyVote::NoReply, Vote::Pending),
+        let (vote, shown) = match reply.unwrap_or(Err(NodeError::TimedOut)) {
+            Ok(state) => vote(credential, &state, &mut owner),
             Err(error) => {
                 cluster.report(node, &error);
                 (KeyVote::NoReply, Vote::Failed(error))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::report::{holding_vote, one};
+use super::report::holding_vote;
 use crate::cluster::{Epochs, LOOK_TIMEOUT};
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
@@ -63,8 +63,7 @@ impl ForceRelease {
         if let Some(seen) = self.seen.get().cloned() {
             return self.evict(began, &epochs, seen).await;
         }
-        let looked = cluster.look(&epochs, std::slice::from_ref(&self.keys), false, STRAGGLERS).await;
-        let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
+        let states = cluster.look(&epochs, &self.keys, false, STRAGGLERS).await;
         let votes: Vec<HoldingVote<&Holder>> = states.iter().map(|state| holding_vote(state.as_ref())).collect();
         let Some(holders) = to_evict(&votes) else {
             return Err(self.no_quorum(began, &states));

@@ -124,8 +124,7 @@ pub(super) fn holding_vote<'a>(state: Result<&'a LockState, &'a NodeError>) -> H
 pub(crate) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: String) -> LockReport {
     cluster.all_joined().await;
     let epochs = cluster.epochs();
-    let looked = cluster.look(&epochs, &[keys], true, LOOK_TIMEOUT).await;
-    let states: Vec<Result<LockState, NodeError>> = looked.into_iter().map(one).collect();
+    let states = cluster.look(&epochs, &keys, true, LOOK_TIMEOUT).await;
     let votes: Vec<_> =
         epochs.iter().zip(&states).map(|(epoch, state)| holding_vote(epoch.as_ref().and(state.as_ref()))).collect();
     let (verdict, holder) = match holding(&votes) {
@@ -149,12 +148,6 @@ fn count_readers(epochs: &Epochs, states: &[Result<LockState, NodeError>]) -> us
     let mut nodes = HashMap::new();
     voting.flat_map(|state| &state.readers).for_each(|reader| *nodes.entry(reader.owner).or_insert(0) += 1);
     nodes.values().filter(|count| **count >= majority(states.len())).count()
-}
-
-/// The state of the one lock that was asked for.
-pub(super) fn one(looked: Result<Vec<LockState>, NodeError>) -> Result<LockState, NodeError> {
-    let none = || NodeError::Protocol { reply: "no state of the lock".into() };
-    looked?.into_iter().next().ok_or_else(none)
 }
 
 fn report_node(name: String, state: &Result<LockState, NodeError>, problem: Option<NodeError>) -> LockOnNode {
