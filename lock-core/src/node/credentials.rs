@@ -82,19 +82,16 @@ impl CredentialsProvider {
         let provider = Arc::new(provider);
         Self(Arc::new(move || {
             let provider = Arc::clone(&provider);
-            // Called inside of the future, where a panic is caught.
-            Box::pin(async move { provider().await.map_err(|error| with_causes(&*error.into())) })
+            Box::pin(async move { answer_of("the provider", &*provider).await })
         }))
     }
 
     /// Asks for credentials. Whatever the provider does, there is an answer in time.
     async fn ask(&self) -> Result<Credentials, NodeError> {
-        let answer = AssertUnwindSafe(timeout(TIMEOUT, (self.0)())).catch_unwind().await;
-        let failed = |reason: String| NodeError::Credentials { reason };
-        let credentials = answer
-            .map_err(|_| failed("the provider panicked".into()))?
-            .map_err(|_| failed(format!("the provider did not answer within {TIMEOUT:?}")))?
-            .map_err(|error| failed(format!("the provider failed: {error}")))?;
+        let answer = timeout(TIMEOUT, (self.0)()).await;
+        let answer = answer.unwrap_or_else(|_| Err(format!("the provider did not answer within {TIMEOUT:?}")));
+        let failed = |reason| NodeError::Credentials { reason };
+        let credentials = answer.map_err(failed)?;
         let empty = [("user", &credentials.user), ("password", &credentials.password)];
         match empty.iter().find(|(_, value)| value.is_empty()) {
             Some((field, _)) => Err(failed(format!("the provider gave an empty {field}"))),
@@ -122,11 +119,11 @@ impl Login {
         }
     }
 
-    /// The server to connect to, with the login.
-    pub(super) async fn at<T: Clone>(&self, server: &T, logging_in: fn(&T, &Credentials) -> T) -> Result<T, NodeError> {
+    /// What to log in with at the next connect; `None` if the address says that.
+    pub(super) async fn ask(&self) -> Result<Option<Credentials>, NodeError> {
         match &self.0 {
-            Some(provider) => Ok(logging_in(server, &provider.ask().await?)),
-            None => Ok(server.clone()),
+            Some(provider) => provider.ask().await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -142,8 +139,21 @@ impl Login {
     }
 }
 
+/// What a function of the user's returns, or why it returns nothing. It is called in here, where a panic is caught.
+pub(super) async fn answer_of<T, E, Fut>(who: &str, function: &(impl Fn() -> Fut + Sync)) -> Result<T, String>
+where
+    Fut: Future<Output = Result<T, E>> + Send,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    match AssertUnwindSafe(async { function().await }).catch_unwind().await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(format!("{who} failed: {}", with_causes(&*error.into()))),
+        Err(_) => Err(format!("{who} panicked")),
+    }
+}
+
 /// The text of an error and of its causes.
-pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
+fn with_causes(error: &(dyn Error + 'static)) -> String {
     let text = match error.downcast_ref::<io::Error>() {
         // Without the number of the system's error.
         Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

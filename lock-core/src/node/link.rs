@@ -170,7 +170,7 @@ impl<S: Session> PresentLink<S> {
     }
 
     /// Gives the link up.
-    pub(super) fn close(&self) {
+    pub(super) fn disconnect(&self) {
         // Taken out first: to end its worker drops requests, and the mutex must not be held meanwhile.
         let link = self.link.lock().take();
         if let Some(link) = link {

@@ -85,9 +85,9 @@ impl Tls {
         Ok(Self { connector: default_config(), name: name_of(host)? })
     }
 
-    /// By this configuration.
-    pub(super) fn with(&self, config: &Arc<ClientConfig>) -> Self {
-        Self { connector: Ok(Arc::clone(config).into()), name: self.name.clone() }
+    /// By this configuration, instead.
+    pub(super) fn set_config(&mut self, config: &Arc<ClientConfig>) {
+        self.connector = Ok(Arc::clone(config).into());
     }
 
     /// The same trust, for another host.

@@ -1,9 +1,9 @@
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 
+use crate::node::InvalidUrl;
 #[cfg(feature = "tls")]
 use crate::node::tls::Tls;
-use crate::node::{Credentials, InvalidUrl};
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
@@ -11,13 +11,10 @@ const PORT: u16 = 5432;
 /// Where a PostgreSQL server is: for a connection, and for people.
 #[derive(Clone)]
 pub(super) struct Address {
-    pub(super) name: String,
     pub(super) host: Host,
     pub(super) port: u16,
     /// Without TLS, which is not left to tokio-postgres.
     pub(super) config: Config,
-    #[cfg(feature = "tls")]
-    pub(super) uses_tls: bool,
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Tls>,
 }
@@ -57,15 +54,19 @@ impl Address {
             ));
         }
         config.ssl_mode(SslMode::Disable);
+        #[cfg(feature = "tls")]
+        let tls = match &host {
+            _ if !uses_tls => None,
+            Host::Tcp(host) => Some(Tls::new(host).map_err(|reason| invalid(&reason))?),
+            #[cfg(unix)]
+            Host::Unix(_) => return Err(invalid("TLS is not for sockets; leave sslmode out")),
+        };
         Ok(Self {
-            name: name(&config, &host, port),
             host,
             port,
             config,
             #[cfg(feature = "tls")]
-            uses_tls,
-            #[cfg(feature = "tls")]
-            tls: None,
+            tls,
         })
     }
 
@@ -74,26 +75,20 @@ impl Address {
         self.config.get_user().is_some() || self.config.get_password().is_some()
     }
 
-    /// The same database, with another login.
-    pub(super) fn logging_in(&self, Credentials { user, password }: &Credentials) -> Self {
-        let mut address = self.clone();
-        address.config.user(user).password(password);
-        address
-    }
-}
-
-/// The name for people: host, port and database.
-fn name(config: &Config, host: &Host, port: u16) -> String {
-    // The names of hosts are the same in any case, and two names for one server would be taken for two.
-    let address = match host {
-        Host::Tcp(host) if host.contains(':') => format!("[{}]:{port}", host.to_lowercase()),
-        Host::Tcp(host) => format!("{}:{port}", host.to_lowercase()),
-        #[cfg(unix)]
-        Host::Unix(path) => format!("{}:{port}", path.display()),
-    };
-    match config.get_dbname().or(config.get_user()) {
-        Some(database) => format!("{address}/{database}"),
-        None => address,
+    /// The name for people: host, port and database.
+    pub(super) fn name(&self) -> String {
+        let Self { host, port, config, .. } = self;
+        // The names of hosts are the same in any case, and two names for one server would be taken for two.
+        let address = match host {
+            Host::Tcp(host) if host.contains(':') => format!("[{}]:{port}", host.to_lowercase()),
+            Host::Tcp(host) => format!("{}:{port}", host.to_lowercase()),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        };
+        match config.get_dbname().or(config.get_user()) {
+            Some(database) => format!("{address}/{database}"),
+            None => address,
+        }
     }
 }
 
@@ -103,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_address_has_the_database_in_its_name_and_no_password() {
-        let name = |url| Address::parse(url).unwrap().name;
+        let name = |url| Address::parse(url).unwrap().name();
         assert_eq!(name("postgres://app:s3cret@DB.example/shop"), "db.example:5432/shop");
         assert_eq!(name("postgresql://app@10.0.0.1:6000"), "10.0.0.1:6000/app");
         assert_eq!(name("postgres://app@%2Frun%2Fpostgresql/shop"), "/run/postgresql:5432/shop");

@@ -20,8 +20,8 @@ use super::settings::SessionId;
 use super::source::Source;
 #[cfg(feature = "tls")]
 use super::tls::secure;
-use crate::node::NodeError;
 use crate::node::tcp::{self, Io};
+use crate::node::{Credentials, NodeError};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,11 +46,14 @@ pub(super) struct Connected {
 
 /// Connects to a server and logs in.
 pub(super) async fn connect(source: &Source) -> Result<Connected, NodeError> {
-    let id = SessionId::draw()?;
+    let (id, credentials) = (SessionId::draw()?, source.login.ask().await?);
     let connecting = async {
         let ((mut config, stream), is_other) = (source.dial().await?, CancellationToken::new());
         let options = id.options(config.get_options());
         config.options(options);
+        if let Some(Credentials { user, password }) = credentials {
+            config.user(user).password(password);
+        }
         if config.get_application_name().is_none() {
             config.application_name("locks");
         }
@@ -65,7 +68,7 @@ pub(super) async fn connect(source: &Source) -> Result<Connected, NodeError> {
         }
     };
     if let Ok(connected) = timeout(CONNECT_TIMEOUT, connecting).await {
-        let (client, wire) = connected?;
+        let (client, wire) = connected.map_err(|error| source.login.error(error))?;
         return Ok(Connected { client, wire, id });
     }
     if let Ok(Ok((_, stream))) = timeout(CONNECT_TIMEOUT / 4, source.dial()).await

@@ -37,7 +37,7 @@ pub(super) async fn open(source: &Source, synchronous: bool, last_words: &LastWo
         (Arc::new(session), CancellationToken::new(), Submissions::channel());
     let worker = Worker::new(Arc::clone(&session), gone.clone(), Arc::clone(last_words));
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run(wire, receiver)));
-    Handle::current().spawn(sweep(Arc::clone(&session), gone.clone(), source.name().to_owned()));
+    Handle::current().spawn(sweep(Arc::clone(&session), gone.clone(), source.name.clone()));
     // Not ended with the link: its work begins then, and takes seconds at most.
     Handle::current().spawn(cancel_unanswered(source.clone(), Arc::clone(&session), gone.clone()));
     Ok(Link::new(session, submissions, worker, gone))

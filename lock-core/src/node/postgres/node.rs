@@ -5,25 +5,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::Config;
 #[cfg(feature = "tls")]
-use tokio_postgres::config::Host;
-#[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::address::Address;
-use super::link::{Link, open};
+use super::link::open;
 use super::schema::SCHEMA;
 use super::session::Session;
-use super::source::{Factory, Source};
+use super::source::Source;
 use super::wakeups::listen;
 use super::worker::LastWords;
 use crate::forward_to_node;
-use crate::node::credentials::{CredentialsProvider, Login};
+use crate::node::credentials::CredentialsProvider;
 use crate::node::link::PresentLink;
 #[cfg(feature = "tls")]
-use crate::node::tls::{InvalidTls, Tls};
+use crate::node::tls::InvalidTls;
 use crate::node::{
-    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, ReplySender,
-    Request, Wakeups,
+    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -64,13 +60,14 @@ use crate::random::WaiterId;
 /// # Ok(())
 /// # }
 /// ```
-pub struct PostgresNode(Arc<Shared>);
+pub struct PostgresNode(Shared);
 
+/// What a node shares with the inspections that it began.
+#[derive(Clone)]
 struct Shared {
     source: Source,
-    login: Login,
     synchronous_commit: bool,
-    link: PresentLink<Session>,
+    link: Arc<PresentLink<Session>>,
     last_words: LastWords,
 }
 
@@ -98,19 +95,7 @@ impl PostgresNode {
     ///
     /// [`InvalidUrl`] if the URL does not parse, or names several hosts; or if it asks for TLS, but the feature is off, or names a socket.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
-        let address = Address::parse(url)?;
-        #[cfg(feature = "tls")]
-        let address = if address.uses_tls { Self::over_tls(url, address)? } else { address };
-        Ok(Self::new(Source::Address(Box::new(address)), Login::default(), true))
-    }
-
-    #[cfg(feature = "tls")]
-    fn over_tls(url: &str, address: Address) -> Result<Address, InvalidUrl> {
-        let Host::Tcp(host) = &address.host else {
-            return Err(InvalidUrl::new(url, "TLS is not for sockets; leave sslmode out"));
-        };
-        let tls = Tls::new(host).map_err(|reason| InvalidUrl::new(url, reason))?;
-        Ok(Address { tls: Some(tls), ..address })
+        Source::from_url(url).map(Self::new)
     }
 
     /// Connects by this configuration of TLS.
@@ -121,10 +106,9 @@ impl PostgresNode {
     ///
     /// [`InvalidTls`] if the URL does not have `sslmode=require`, or the connections come from a factory.
     #[cfg(feature = "tls")]
-    pub fn tls(self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
-        let Shared { source, login, synchronous_commit, .. } = &*self.0;
-        let source = source.with_tls(&config.into()).ok_or_else(|| InvalidTls { node: source.name().to_owned() })?;
-        Ok(Self::new(source, login.clone(), *synchronous_commit))
+    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
+        let uses_tls = self.0.source.set_tls(&config.into());
+        if uses_tls { Ok(self) } else { Err(InvalidTls { node: self.name().to_owned() }) }
     }
 
     /// Creates a node for a server that `factory` opens streams to: through a proxy, or over TLS of another library. `name` is the server's
@@ -160,7 +144,7 @@ impl PostgresNode {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        Self::new(Source::Factory(Factory::new(name.into(), factory)), Login::default(), true)
+        Self::new(Source::from_factory(name.into(), factory))
     }
 
     /// Sets whether a grant may wait until the server has on disk how far its tokens may be counted, which one grant of a lock in a
@@ -173,8 +157,9 @@ impl PostgresNode {
     ///
     /// Defaults to `true`.
     #[must_use]
-    pub fn synchronous_commit(self, synchronous_commit: bool) -> Self {
-        Self::new(self.0.source.clone(), self.0.login.clone(), synchronous_commit)
+    pub fn synchronous_commit(mut self, synchronous_commit: bool) -> Self {
+        self.0.synchronous_commit = synchronous_commit;
+        self
     }
 
     /// Asks `provider` for user and password at each connect.
@@ -210,66 +195,39 @@ impl PostgresNode {
         self.with_credentials(CredentialsProvider::new(provider))
     }
 
-    pub(crate) fn with_credentials(self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
-        let Shared { source, synchronous_commit, .. } = &*self.0;
-        let login = Login::by(provider, source.name(), source.has_login())?;
-        Ok(Self::new(source.clone(), login, *synchronous_commit))
+    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
+        self.0.source.log_in_by(provider).map(|()| self)
     }
 
-    fn new(source: Source, login: Login, synchronous_commit: bool) -> Self {
-        let (link, last_words) = (PresentLink::default(), LastWords::default());
-        Self(Arc::new(Shared { source, login, synchronous_commit, link, last_words }))
-    }
-}
-
-impl Shared {
-    async fn open(&self) -> Result<Link, NodeError> {
-        self.log_in(async |source| open(&source, self.synchronous_commit, &self.last_words).await).await
-    }
-
-    async fn listen(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-        self.log_in(async |source| listen(&source, keyspace, waiter).await).await
-    }
-
-    /// Opens a connection with the login of the node.
-    async fn log_in<T>(&self, open: impl AsyncFnOnce(Source) -> Result<T, NodeError>) -> Result<T, NodeError> {
-        let source = self.login.at(&self.source, Source::logging_in).await?;
-        open(source).await.map_err(|error| self.login.error(error))
+    fn new(source: Source) -> Self {
+        Self(Shared { source, synchronous_commit: true, link: Arc::default(), last_words: Arc::default() })
     }
 }
 
 impl LockNode for PostgresNode {
     fn name(&self) -> &str {
-        self.0.source.name()
+        &self.0.source.name
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move { node.link.get_or_open(node.open()).await?.inspect(&keyspace).await })
+        let (Shared { source, synchronous_commit, link, last_words }, keyspace) =
+            (self.0.clone(), Arc::clone(keyspace));
+        Box::pin(async move {
+            let opening = open(&source, synchronous_commit, &last_words);
+            link.get_or_open(opening).await?.inspect(&keyspace).await
+        })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let (node, keyspace) = (Arc::clone(&self.0), Arc::clone(keyspace));
-        Box::pin(async move { node.listen(&keyspace, waiter).await })
+        let (source, keyspace) = (self.0.source.clone(), Arc::clone(keyspace));
+        Box::pin(async move { listen(&source, &keyspace, waiter).await })
     }
 
     fn last_words(&self) -> Option<String> {
         self.0.last_words.lock().clone()
     }
 
-    fn disconnect(&self) {
-        self.0.link.close();
-    }
-
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.0.link.submit(request, reply_to);
-    }
-
-    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        self.0.link.submit_all(requests);
-    }
-
-    forward_to_node!(self => self.0.link; write_record read_fences look evict disconnected);
+    forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected disconnect);
 
     /// A fifth of the `ttl`, but at least 50 ms and at most 2 s: a disk may take its time.
     fn node_timeout(&self, ttl: Duration) -> Duration {
@@ -277,4 +235,4 @@ impl LockNode for PostgresNode {
     }
 }
 
-opaque_debug!(PostgresNode, |this| "name": this.0.source.name());
+opaque_debug!(PostgresNode, |this| "name": this.0.source.name);

@@ -1,11 +1,8 @@
 //! Where connections come from: an address, or a factory of its user's.
 
 use std::error::Error;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use tokio_postgres::Config;
 use tokio_postgres::config::SslMode;
 #[cfg(feature = "tls")]
@@ -13,95 +10,76 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::address::Address;
 use super::connect::reach;
-use crate::node::credentials::with_causes;
+use crate::node::credentials::{CredentialsProvider, Login, answer_of};
 use crate::node::tcp::Io;
-use crate::node::{Credentials, NodeError};
+use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture};
 
-type BoxError = Box<dyn Error + Send + Sync>;
-type Dialed = BoxFuture<'static, Result<(Config, Box<dyn Io>), BoxError>>;
+/// A configuration, and a stream on which nothing was said yet; or why there is none.
+type Dialed = NodeFuture<Result<(Config, Box<dyn Io>), String>>;
 
-/// Where the connections of a node come from.
+/// What the connections of a node come from, and how they log in.
 #[derive(Clone)]
-pub(super) enum Source {
+pub(super) struct Source {
+    /// The name of the server, for people.
+    pub(super) name: String,
+    pub(super) login: Login,
+    dial: Dial,
+}
+
+#[derive(Clone)]
+enum Dial {
     Address(Box<Address>),
-    Factory(Factory),
+    Factory(Arc<dyn Fn() -> Dialed + Send + Sync>),
 }
 
-/// Opens a stream to a server, and says who logs in over it.
-#[derive(Clone)]
-pub(super) struct Factory {
-    name: String,
-    dial: Arc<dyn Fn() -> Dialed + Send + Sync>,
-}
+impl Source {
+    pub(super) fn from_url(url: &str) -> Result<Self, InvalidUrl> {
+        let address = Address::parse(url)?;
+        Ok(Self { name: address.name(), login: Login::default(), dial: Dial::Address(Box::new(address)) })
+    }
 
-impl Factory {
-    pub(super) fn new<F, Fut, S, E>(name: String, factory: F) -> Self
+    pub(super) fn from_factory<F, Fut, S, E>(name: String, factory: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(Config, S), E>> + Send + 'static,
         S: Io,
-        E: Into<BoxError>,
+        E: Into<Box<dyn Error + Send + Sync>>,
     {
         let factory = Arc::new(factory);
-        let dial = move || {
+        let dial = move || -> Dialed {
             let factory = Arc::clone(&factory);
-            // Called inside of the future, where a panic is caught.
-            let dialed = async move {
-                let (mut config, stream) = factory().await.map_err(Into::into)?;
+            Box::pin(async move {
+                let (mut config, stream) = answer_of("the factory of connections", &*factory).await?;
                 // What the factory returns is secure already, if it is to be.
                 config.ssl_mode(SslMode::Disable);
                 Ok((config, Box::new(stream) as Box<dyn Io>))
-            };
-            Box::pin(dialed) as Dialed
+            })
         };
-        Self { name, dial: Arc::new(dial) }
-    }
-}
-
-impl Source {
-    /// The name of the server, for people.
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Address(address) => &address.name,
-            Self::Factory(factory) => &factory.name,
-        }
+        Self { name, login: Login::default(), dial: Dial::Factory(Arc::new(dial)) }
     }
 
-    /// Whether it names a login; nothing if a factory does.
-    pub(super) fn has_login(&self) -> Option<bool> {
-        match self {
-            Self::Address(address) => Some(address.has_login()),
-            Self::Factory(_) => None,
-        }
+    /// Logs in with what a provider gives, unless the address or a factory says how.
+    pub(super) fn log_in_by(&mut self, provider: CredentialsProvider) -> Result<(), InvalidCredentials> {
+        let has_login = match &self.dial {
+            Dial::Address(address) => Some(address.has_login()),
+            Dial::Factory(_) => None,
+        };
+        self.login = Login::by(provider, &self.name, has_login)?;
+        Ok(())
     }
 
-    /// The same server, with another login.
-    pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
-        match self {
-            Self::Address(address) => Self::Address(Box::new(address.logging_in(credentials))),
-            Self::Factory(factory) => Self::Factory(factory.clone()),
-        }
-    }
-
-    /// The same server, by another configuration of TLS; nothing if it is not one with TLS.
+    /// Secures the connections by another configuration of TLS. False if they are not to be secure.
     #[cfg(feature = "tls")]
-    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Option<Self> {
-        let Self::Address(address) = self else { return None };
-        let tls = address.tls.as_ref()?.with(config);
-        Some(Self::Address(Box::new(Address { tls: Some(tls), ..(**address).clone() })))
+    pub(super) fn set_tls(&mut self, config: &Arc<ClientConfig>) -> bool {
+        let Dial::Address(address) = &mut self.dial else { return false };
+        address.tls.as_mut().map(|tls| tls.set_config(config)).is_some()
     }
 
     /// Opens a stream. Nothing is said on it yet.
     pub(super) async fn dial(&self) -> Result<(Config, Box<dyn Io>), NodeError> {
-        match self {
-            Self::Address(address) => Ok((address.config.clone(), reach(address).await?)),
-            Self::Factory(factory) => {
-                let dialed = AssertUnwindSafe((factory.dial)()).catch_unwind().await;
-                let failed = |reason| NodeError::Unreachable { reason };
-                dialed
-                    .map_err(|_| failed("the factory of connections panicked".into()))?
-                    .map_err(|error| failed(format!("the factory of connections failed: {}", with_causes(&*error))))
-            }
+        match &self.dial {
+            Dial::Address(address) => Ok((address.config.clone(), reach(address).await?)),
+            Dial::Factory(dial) => dial().await.map_err(|reason| NodeError::Unreachable { reason }),
         }
     }
 }

@@ -1,17 +1,24 @@
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
 
-use crate::node::InvalidUrl;
+use super::network::Network;
+#[cfg(feature = "tls")]
+use crate::node::tls::Tls;
+use crate::node::{InvalidUrl, NodeError};
 
-/// Where a Redis server is: for a connection, and for people.
-pub(super) struct Address {
+/// A server of a URL: where it is, how to log in, and how to secure the connection if it is to be.
+#[derive(Clone)]
+pub(super) struct Server {
+    /// For people.
     pub(super) name: String,
     /// Without TLS, which is not left to redis-rs.
     pub(super) info: ConnectionInfo,
+    /// What it is in, if that is not TCP.
+    pub(super) network: Option<Network>,
     #[cfg(feature = "tls")]
-    pub(super) uses_tls: bool,
+    pub(super) tls: Option<Tls>,
 }
 
-impl Address {
+impl Server {
     /// Parses a URL. Neither errors nor the name contain the password.
     pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let invalid = |reason: &str| InvalidUrl::new(url, reason);
@@ -55,12 +62,48 @@ impl Address {
             0 => address,
             database => format!("{address}/{database}"),
         };
+        #[cfg(feature = "tls")]
+        let tls = match info.addr() {
+            ConnectionAddr::Tcp(host, _) if uses_tls => Some(Tls::new(host).map_err(|reason| invalid(&reason))?),
+            _ => None,
+        };
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         Ok(Self {
             name,
             info: info.set_redis_settings(settings),
+            network: None,
             #[cfg(feature = "tls")]
-            uses_tls,
+            tls,
+        })
+    }
+
+    /// Its host, if it is at one.
+    pub(super) fn host(&self) -> Option<String> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, _) => Some(host.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether the URL has a user or a password.
+    pub(super) fn has_login(&self) -> bool {
+        let settings = self.info.redis_settings();
+        settings.username().is_some() || settings.password().is_some()
+    }
+
+    /// The same login, database and trust, on another host.
+    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
+        Ok(Self {
+            name: format!("{host}:{port}"),
+            info: self.info.clone().set_addr(ConnectionAddr::Tcp(host.to_owned(), port)),
+            network: self.network.clone(),
+            #[cfg(feature = "tls")]
+            tls: self
+                .tls
+                .as_ref()
+                .map(|tls| tls.at(host))
+                .transpose()
+                .map_err(|reason| NodeError::Unreachable { reason })?,
         })
     }
 }
@@ -78,18 +121,18 @@ mod tests {
 
     #[test]
     fn an_address_keeps_user_password_and_database_and_shows_no_password() {
-        let address = Address::parse("redis://app:s3cret@10.0.0.1:7000/3").unwrap();
+        let address = Server::parse("redis://app:s3cret@10.0.0.1:7000/3").unwrap();
         assert_eq!(address.name, "10.0.0.1:7000/3");
         assert_eq!(address.info.redis_settings().username(), Some("app"));
         assert_eq!(address.info.redis_settings().password(), Some("s3cret"));
         assert_eq!(address.info.redis_settings().db(), 3);
-        assert_eq!(Address::parse("redis://10.0.0.1").unwrap().name, "10.0.0.1:6379");
+        assert_eq!(Server::parse("redis://10.0.0.1").unwrap().name, "10.0.0.1:6379");
     }
 
     #[cfg(not(feature = "tls"))]
     #[test]
     fn a_url_with_tls_is_refused_with_the_feature_that_it_needs() {
-        let Err(error) = Address::parse("rediss://10.0.0.1") else { panic!("accepted") };
+        let Err(error) = Server::parse("rediss://10.0.0.1") else { panic!("accepted") };
         assert!(error.to_string().contains("feature `tls`"), "{error}");
     }
 
@@ -97,12 +140,12 @@ mod tests {
     #[test]
     fn an_address_with_tls_is_as_one_without() {
         for scheme in ["rediss", "valkeys"] {
-            let address = Address::parse(&format!("{scheme}://app:s3cret@redis.example:7000/3")).unwrap();
-            assert!(address.uses_tls);
+            let address = Server::parse(&format!("{scheme}://app:s3cret@redis.example:7000/3")).unwrap();
+            assert!(address.tls.is_some());
             assert_eq!(address.name, "redis.example:7000/3");
             assert_eq!(address.info.redis_settings().password(), Some("s3cret"));
         }
-        assert!(!Address::parse("redis://10.0.0.1").unwrap().uses_tls);
+        assert!(Server::parse("redis://10.0.0.1").unwrap().tls.is_none());
     }
 
     #[test]
@@ -114,7 +157,7 @@ mod tests {
             "rediss://u:s3cret@h#x",
             "redis://u:s3c@ret@:x",
         ] {
-            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            let Err(error) = Server::parse(url) else { panic!("{url} was accepted") };
             let text = error.to_string();
             assert!(!text.contains("s3c") && text.contains("***@"), "{text}");
         }
@@ -152,12 +195,12 @@ mod tests {
             "valkey+unix:///run/redis.sock?db=x&pass=s3cret",
             "unix://u:s3cret@/run/redis.sock?db=x",
         ] {
-            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            let Err(error) = Server::parse(url) else { panic!("{url} was accepted") };
             let text = format!("{error} {error:?}");
             assert!(!text.contains("s3") && !text.contains("cret") && text.contains("***"), "{url}: {text}");
         }
         for url in ["unix:///run/redis.sock?user=u&pass=s3cret&db=3", "redis://u:s3cret@h:1/3?pass=s3cret"] {
-            let address = Address::parse(url).unwrap();
+            let address = Server::parse(url).unwrap();
             assert!(!address.name.contains("s3cret") && address.name.ends_with("/3"), "{}", address.name);
         }
     }
@@ -171,11 +214,11 @@ mod tests {
             "redis://u:s3@cret/1@h",
             "redis://u:s3@cret?@h",
         ] {
-            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            let Err(error) = Server::parse(url) else { panic!("{url} was accepted") };
             assert!(error.reason.contains("@ as %40"), "{url}: {error}");
             assert!(!error.to_string().contains("s3") && !error.to_string().contains("cret"), "{error}");
         }
-        let address = Address::parse("redis://u:s3%40cret%3Fx@h").unwrap();
+        let address = Server::parse("redis://u:s3%40cret%3Fx@h").unwrap();
         assert_eq!((address.name.as_str(), address.info.redis_settings().password()), ("h:6379", Some("s3@cret?x")));
     }
 
@@ -190,14 +233,14 @@ mod tests {
             ("redis://0.0.0.0", "wildcard"),
             ("h:6379", "expected redis://"),
         ] {
-            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            let Err(error) = Server::parse(url) else { panic!("{url} was accepted") };
             assert!(error.reason.contains(wrong), "{url}: {error}");
         }
     }
 
     #[test]
     fn a_server_has_one_name_however_its_address_is_written() {
-        let name = |url: &str| Address::parse(url).unwrap().name;
+        let name = |url: &str| Server::parse(url).unwrap().name;
         for url in ["redis://a", "redis://A", "redis://a/", "redis://a:6379", "redis://A:6379/0", "valkey://u:p@a//"] {
             assert_eq!(name(url), "a:6379", "{url}");
         }

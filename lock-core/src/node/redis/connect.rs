@@ -1,29 +1,22 @@
 //! Opens connections.
 
 use std::io;
-#[cfg(feature = "tls")]
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, ProtocolVersion,
-    RedisConnectionInfo, RedisError, RedisResult,
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ErrorKind, FromRedisValue, ProtocolVersion, RedisConnectionInfo,
+    RedisError, RedisResult,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
-#[cfg(feature = "tls")]
-use tokio_rustls::rustls::ClientConfig;
 
-use super::address::Address;
+use super::address::Server;
 use super::classify::{connect_error, login_error};
-use super::network::Network;
 use super::query::read;
 use crate::node::tcp::{self, Io};
-#[cfg(feature = "tls")]
-use crate::node::tls::Tls;
-use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
+use crate::node::{Credentials, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,99 +52,22 @@ impl Connected {
     }
 }
 
-/// A server of a URL: where it is, how to log in, and how to secure the connection if it is to be.
-#[derive(Clone)]
-pub(super) struct Server {
-    pub(super) info: ConnectionInfo,
-    /// What it is in, if that is not TCP.
-    network: Option<Network>,
-    #[cfg(feature = "tls")]
-    tls: Option<Tls>,
-}
-
 impl Server {
-    /// The server at an address. The errors name this URL.
-    pub(super) fn new(address: Address, url: &str) -> Result<Self, InvalidUrl> {
-        #[cfg(feature = "tls")]
-        let tls = match address.info.addr() {
-            ConnectionAddr::Tcp(host, _) if address.uses_tls => {
-                Some(Tls::new(host).map_err(|reason| InvalidUrl::new(url, reason))?)
-            }
-            _ => None,
-        };
-        _ = url;
-        Ok(Self {
-            info: address.info,
-            network: None,
-            #[cfg(feature = "tls")]
-            tls,
-        })
-    }
-
-    /// The same server, by another configuration of TLS, if it is one with TLS.
-    #[cfg(feature = "tls")]
-    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Self {
-        Self { tls: self.tls.as_ref().map(|tls| tls.with(config)), ..self.clone() }
-    }
-
-    /// Whether it is connected to over TLS.
-    #[cfg(feature = "tls")]
-    pub(super) fn uses_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// The same server, in another network.
-    pub(super) fn in_network(mut self, network: Option<Network>) -> Self {
-        self.network = network;
-        self
-    }
-
-    /// Host and port, as people write them.
-    pub(super) fn address(&self) -> String {
-        self.info.addr().to_string()
-    }
-
-    /// Its host, if it is at one.
-    pub(super) fn host(&self) -> Option<String> {
-        match self.info.addr() {
-            ConnectionAddr::Tcp(host, _) => Some(host.clone()),
-            _ => None,
+    /// Connects by a configuration that is for one connection, and logs in, as the URL says or with these credentials: in RESP3, if the
+    /// server speaks that.
+    pub(super) async fn connect(
+        &self,
+        credentials: Option<&Credentials>,
+        config: AsyncConnectionConfig,
+    ) -> Result<Connected, NodeError> {
+        let mut login = self.info.redis_settings().clone();
+        if let Some(Credentials { user, password }) = credentials {
+            login = login.set_username(user).set_password(password);
         }
-    }
-
-    /// Whether the URL has a user or a password.
-    pub(super) fn has_login(&self) -> bool {
-        let settings = self.info.redis_settings();
-        settings.username().is_some() || settings.password().is_some()
-    }
-
-    /// The same server, with another login.
-    pub(super) fn logging_in(&self, Credentials { user, password }: &Credentials) -> Self {
-        let settings = self.info.redis_settings().clone().set_username(user).set_password(password);
-        let mut server = self.clone();
-        server.info = server.info.set_redis_settings(settings);
-        server
-    }
-
-    /// The same login, database and trust, on another host.
-    pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
-        let mut server = self.clone();
-        server.info = server.info.set_addr(ConnectionAddr::Tcp(host.to_owned(), port));
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            server.tls = Some(tls.at(host).map_err(|reason| NodeError::Unreachable { reason })?);
-        }
-        Ok(server)
-    }
-
-    /// Connects and logs in, by a configuration that is for one connection: in RESP3, if the server speaks that.
-    pub(super) async fn connect(&self, config: AsyncConnectionConfig) -> Result<Connected, NodeError> {
-        let login = self.info.redis_settings();
-        let connected = match self.connect_by(login, config).await? {
+        let connected = match self.connect_by(&login, config).await? {
             Err(error) if lacks_resp3(&error) => {
                 // Messages do not arrive then.
-                let older = login.clone().set_protocol(ProtocolVersion::RESP2);
-                self.connect_by(&older, settings()).await?
+                self.connect_by(&login.set_protocol(ProtocolVersion::RESP2), settings()).await?
             }
             connected => connected,
         };

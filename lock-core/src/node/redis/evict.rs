@@ -1,30 +1,26 @@
 //! Evicts holders of locks.
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 
 use super::codec::millis;
 use super::declared::add_keys;
+use super::link::Session;
 use super::look::number;
-use super::query::{run, unexpected};
+use super::query::unexpected;
 use super::script::EVICT;
 use crate::node::{Evict, Eviction, Holder, NodeError};
 
 /// Runs `evict.lua`.
-pub(super) async fn evict(
-    connection: &mut MultiplexedConnection,
-    evict: &Evict,
-    declares_all: bool,
-) -> Result<Eviction, NodeError> {
+pub(super) async fn evict(session: &Session, evict: &Evict) -> Result<Eviction, NodeError> {
     let Evict { keys, epoch, holders, token, barred_for } = evict;
-    let command = |script| {
+    let command = |script, declares_all| {
         let mut command = EVICT.command(script, 10 + holders.len(), 256 + 40 * holders.len());
         add_keys(&mut command, std::iter::once(keys), keys.keyspace(), declares_all);
         command.arg(epoch.to_string()).arg(keys.fence()).arg(keys.queue_field()).arg(token).arg(millis(*barred_for));
         holders.iter().filter_map(Holder::value).for_each(|value| _ = command.arg(value));
         command
     };
-    let reply = run(connection, command).await?;
+    let reply = session.run(command).await?;
     let Value::BulkString(text) = &reply else { return Err(unexpected(&reply)) };
     match text.split_at_checked(1) {
         Some((b"D", b"")) => Ok(Eviction::Evicted { deleted: true }),

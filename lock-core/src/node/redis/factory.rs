@@ -6,8 +6,7 @@ use std::sync::Arc;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
 
-use super::address::Address;
-use super::connect::Server;
+use super::address::Server;
 use super::node::RedisNode;
 use super::sentinel::Sentinels;
 use super::source::{Master, Source};
@@ -35,8 +34,8 @@ impl RedisNode {
     ///
     /// [`InvalidUrl`] if the URL does not parse; or if it asks for TLS, but the feature is off.
     pub fn from_url(url: &str) -> Result<Self, InvalidUrl> {
-        let address = Address::parse(url)?;
-        Ok(Self::new(address.name.clone(), Source::Master(Master::Server(Box::new(Server::new(address, url)?)))))
+        let server = Server::parse(url)?;
+        Ok(Self::new(server.name.clone(), Source::Master(Master::Server(Box::new(server)))))
     }
 
     /// Creates a node for the master that Redis Sentinel watches over under this name. The sentinels are asked for its address at

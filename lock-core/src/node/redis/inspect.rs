@@ -36,7 +36,7 @@ pub(super) struct Seen {
 
 /// Reads everything that decides whether the node is admitted, in one round trip.
 pub(super) async fn inspect(
-    connection: &mut MultiplexedConnection,
+    connection: &MultiplexedConnection,
     keyspace: &Keyspace,
     tolerates_eviction: bool,
 ) -> Result<Seen, NodeError> {

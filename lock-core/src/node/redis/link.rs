@@ -15,21 +15,19 @@ use super::declared::DeclaresAll;
 use super::evict::evict;
 use super::inspect::{Seen, inspect, is_other_data_of_same_process};
 use super::look::look;
-use super::node::Settings;
+use super::node::Shared;
 use super::pushes::Pushes;
 use super::query::{query, read};
 use super::record::{read_fences, write_record};
 use super::script::LEDGER;
-use super::wakeups::subscribe;
 use super::warnings::Warnings;
 use super::worker::Worker;
 use crate::node::link;
 use crate::node::submission::Submissions;
 use crate::node::{
     Evict, Eviction, FenceReading, FoundRecord, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
-    RecordWrite, Wakeups,
+    RecordWrite,
 };
-use crate::random::WaiterId;
 use crate::task::Task;
 
 pub(super) type Link = link::Link<Session>;
@@ -37,40 +35,34 @@ pub(super) type Link = link::Link<Session>;
 /// A connection that carries requests, and what the server says unasked. The shards of a node that lead to the same server share it, each
 /// by a link of its own, unless the node is `replicated`.
 pub(super) struct Session {
-    connection: MultiplexedConnection,
-    pushes: Pushes,
+    pub(super) connection: MultiplexedConnection,
+    pub(super) pushes: Pushes,
     /// Whether the server says over this connection when it loses its data.
     tells_loss: bool,
     tolerates_eviction: bool,
-    declares_all: DeclaresAll,
+    pub(super) declares_all: DeclaresAll,
     warnings: Arc<Warnings>,
     submissions: Submissions,
     worker: Task,
 }
 
 /// Starts to use a connection, over which `pushes` arrive, and prepares it.
-pub(super) async fn open(
-    connected: Connected,
-    pushes: Pushes,
-    settings: &Settings,
-    warnings: &Arc<Warnings>,
-) -> Result<Arc<Session>, NodeError> {
-    let Connected { mut connection, driver } = connected;
+pub(super) async fn open(connected: Connected, pushes: Pushes, node: &Shared) -> Result<Arc<Session>, NodeError> {
+    let Connected { connection, driver } = connected;
     let (submissions, inbox) = Submissions::channel();
     let declares_all = DeclaresAll::default();
-    let worker =
-        Worker::new(connection.clone(), driver, inbox, pushes.clone(), settings.replication, declares_all.clone());
+    let worker = Worker::new(connection.clone(), driver, inbox, pushes.clone(), node.replication, declares_all.clone());
     // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
     let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run()));
-    let tells_loss = prepare(&mut connection, pushes.must_arrive()).await?;
-    warnings.note_tells_loss(&tells_loss);
+    let tells_loss = prepare(&connection, pushes.must_arrive()).await?;
+    node.warnings.note_tells_loss(&tells_loss);
     Ok(Arc::new(Session {
         connection,
         pushes,
         tells_loss: tells_loss.is_ok(),
-        tolerates_eviction: settings.tolerates_eviction,
+        tolerates_eviction: node.tolerates_eviction,
         declares_all,
-        warnings: Arc::clone(warnings),
+        warnings: Arc::clone(&node.warnings),
         submissions,
         worker,
     }))
@@ -89,7 +81,7 @@ pub(super) fn link_over(session: Arc<Session>) -> Link {
 /// A server tells every connection that tracks keys when all of them are deleted, by a full synchronization from another master or by
 /// `FLUSHALL`: before it replies to anything else. This connection tracks none (`OPTIN`), so that is all that it is told.
 async fn prepare(
-    connection: &mut MultiplexedConnection,
+    connection: &MultiplexedConnection,
     messages: Result<(), NodeError>,
 ) -> Result<Result<(), NodeError>, NodeError> {
     let mut pipeline = Pipeline::new();
@@ -118,11 +110,6 @@ impl Session {
         let kept = || NodeRecord { run_id: seen.run_id.clone(), ..record.clone() };
         is_other_data_of_same_process(before, &seen.run_id).then(|| RecordWrite::replacing(record, kept()))
     }
-
-    pub(super) async fn wakeups(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
-        let (channel, is_sharded) = (keyspace.wakeup_channel(waiter), keyspace.slot().is_some());
-        subscribe(self.connection.clone(), self.pushes.clone(), &channel, is_sharded).await
-    }
 }
 
 impl link::Session for Session {
@@ -132,15 +119,14 @@ impl link::Session for Session {
     /// Inspects the server. If its data has another id than before, is its own, and it said nothing of a loss, the record is of that id
     /// from now on: a master draws one when it gets its first replica, and when it has had none for an hour.
     async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
-        let mut connection = self.connection.clone();
         loop {
-            let inspected = inspect(&mut connection, keyspace, self.tolerates_eviction).await;
+            let inspected = inspect(&self.connection, keyspace, self.tolerates_eviction).await;
             let Seen { mut inspection, is_own, evicts, insists, mute } = self.pushes.checked(inspected)?;
             if let Some(insists) = insists {
                 self.declares_all.store(insists, Ordering::Relaxed);
             }
             if let Some(kept) = self.kept(&inspection, before).filter(|_| is_own) {
-                match self.pushes.checked(write_record(&mut connection, keyspace, &kept).await)? {
+                match write_record(self, keyspace, &kept).await? {
                     Some(record) => inspection.record = FoundRecord::Record(record),
                     // Another client was faster.
                     None => continue,
@@ -154,20 +140,19 @@ impl link::Session for Session {
     }
 
     async fn write_record(&self, keyspace: &Keyspace, write: &RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
-        self.pushes.checked(write_record(&mut self.connection.clone(), keyspace, write).await)
+        write_record(self, keyspace, write).await
     }
 
     async fn read_fences(&self, keyspace: &Keyspace, run_id: &str) -> Result<Option<FenceReading>, NodeError> {
-        self.pushes.checked(read_fences(&mut self.connection.clone(), keyspace, run_id).await)
+        read_fences(self, keyspace, run_id).await
     }
 
     async fn look(&self, of: &Look) -> Result<Vec<LockState>, NodeError> {
-        self.pushes.checked(look(&mut self.connection.clone(), of, self.declares_all.load(Ordering::Relaxed)).await)
+        look(self, of).await
     }
 
     async fn evict(&self, holders: &Evict) -> Result<Eviction, NodeError> {
-        self.pushes
-            .checked(evict(&mut self.connection.clone(), holders, self.declares_all.load(Ordering::Relaxed)).await)
+        evict(self, holders).await
     }
 
     /// Not every connection notices that it was lost: one from a factory need not.

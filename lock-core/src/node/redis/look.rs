@@ -3,22 +3,18 @@
 use std::time::Duration;
 
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 
 use super::declared::add_keys;
-use super::query::{run, unexpected};
+use super::link::Session;
+use super::query::unexpected;
 use super::script::LOOK;
 use crate::node::limits::parse_number;
 use crate::node::{Holder, LockState, Look, NodeError, OwnerId, Reader};
 
 /// Runs `look.lua`.
-pub(super) async fn look(
-    connection: &mut MultiplexedConnection,
-    look: &Look,
-    declares_all: bool,
-) -> Result<Vec<LockState>, NodeError> {
+pub(super) async fn look(session: &Session, look: &Look) -> Result<Vec<LockState>, NodeError> {
     let Some(first) = look.keys.first() else { return Ok(Vec::new()) };
-    let command = |script| {
+    let command = |script, declares_all| {
         let mut command = LOOK.command(script, 6 + 3 * look.keys.len(), 64 + 96 * look.keys.len());
         add_keys(&mut command, look.keys.iter(), first.keyspace(), declares_all);
         command.arg(look.epoch.map(|epoch| epoch.to_string()).unwrap_or_default());
@@ -26,7 +22,7 @@ pub(super) async fn look(
         look.keys.iter().for_each(|keys| _ = command.arg(keys.queue_field()));
         command
     };
-    match run(connection, command).await? {
+    match session.run(command).await? {
         Value::BulkString(text) if text == b"U" => Err(NodeError::Unadmitted),
         Value::Array(locks) if locks.len() == look.keys.len() => locks.into_iter().map(state).collect(),
         other => Err(unexpected(&other)),

@@ -24,7 +24,7 @@ use crate::node::link::PresentLink;
 use crate::node::tls::InvalidTls;
 use crate::node::{
     Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal,
-    ReplySender, Request, Wakeups, in_memory_timeout,
+    Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
 
@@ -75,44 +75,35 @@ use crate::random::WaiterId;
 /// # Ok(())
 /// # }
 /// ```
-pub struct RedisNode {
-    shared: Arc<Shared>,
-    settings: Settings,
-}
+pub struct RedisNode(Shared);
 
-/// What a node was told besides where its server is.
-#[derive(Clone, Default)]
-pub(super) struct Settings {
-    pub(super) replication: Option<Replication>,
-    login: Login,
-    pub(super) tolerates_eviction: bool,
-}
-
-struct Shared {
+/// What a node shares with the inspections that it began.
+#[derive(Clone)]
+pub(super) struct Shared {
     name: String,
     source: Source,
+    login: Login,
+    pub(super) replication: Option<Replication>,
+    pub(super) tolerates_eviction: bool,
     /// Shared with those for other shards, unless votes wait for replicas.
     connections: Arc<Connections>,
-    link: PresentLink<Session>,
+    link: Arc<PresentLink<Session>>,
     /// Shared by all shards: what is the matter is told once.
-    warnings: Arc<Warnings>,
+    pub(super) warnings: Arc<Warnings>,
 }
 
 impl RedisNode {
     pub(super) fn new(name: String, source: Source) -> Self {
-        let warnings = Arc::new(Warnings::new(name.clone()));
-        Self::with(name, source, Arc::default(), Settings::default(), warnings)
-    }
-
-    fn with(
-        name: String,
-        source: Source,
-        connections: Arc<Connections>,
-        settings: Settings,
-        warnings: Arc<Warnings>,
-    ) -> Self {
-        let shared = Shared { name, source, connections, link: PresentLink::default(), warnings };
-        Self { shared: Arc::new(shared), settings }
+        Self(Shared {
+            warnings: Arc::new(Warnings::new(name.clone())),
+            name,
+            source,
+            login: Login::default(),
+            replication: None,
+            tolerates_eviction: false,
+            connections: Arc::default(),
+            link: Arc::default(),
+        })
     }
 
     /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
@@ -140,7 +131,7 @@ impl RedisNode {
     ///
     /// [`InvalidReplication`] if one of them is out of range.
     pub fn replicated(mut self, replicas: u32, timeout: Duration) -> Result<Self, InvalidReplication> {
-        self.settings.replication = Some(Replication::new(replicas, timeout)?);
+        self.0.replication = Some(Replication::new(replicas, timeout)?);
         Ok(self)
     }
 
@@ -150,7 +141,7 @@ impl RedisNode {
     /// all masters of a builder.
     #[must_use]
     pub fn tolerate_eviction(mut self, tolerate_eviction: bool) -> Self {
-        self.settings.tolerates_eviction = tolerate_eviction;
+        self.0.tolerates_eviction = tolerate_eviction;
         self
     }
 
@@ -196,16 +187,13 @@ impl RedisNode {
     ///
     /// [`InvalidTls`] if the URL does not begin with `rediss://`, or the connections come from a factory.
     #[cfg(feature = "tls")]
-    pub fn tls(self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
-        let Shared { name, source, .. } = &*self.shared;
-        let source = source.with_tls(&config.into()).ok_or_else(|| InvalidTls { node: name.clone() })?;
-        let warnings = Arc::clone(&self.shared.warnings);
-        Ok(Self::with(name.clone(), source, Arc::default(), self.settings, warnings))
+    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
+        let uses_tls = self.0.source.set_tls(&config.into());
+        if uses_tls { Ok(self) } else { Err(InvalidTls { node: self.0.name }) }
     }
 
     pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
-        let Shared { name, source, .. } = &*self.shared;
-        self.settings.login = Login::by(provider, name, source.has_login())?;
+        self.0.login = Login::by(provider, &self.0.name, self.0.source.has_login())?;
         Ok(self)
     }
 }
@@ -220,30 +208,27 @@ impl RedisNode {
 
     /// Whether its keys are those of a slot: [`Keyspace::in_cluster`].
     pub(crate) fn is_in_cluster(&self) -> bool {
-        matches!(self.shared.source, Source::Cluster(_))
+        matches!(self.0.source, Source::Cluster(_))
     }
 }
 
 impl Shared {
     /// The present link if its connection is not lost, otherwise a new one: over the connection of another shard that leads to the same
     /// server, if there is one.
-    async fn open(&self, keyspace: &Keyspace, settings: &Settings) -> Result<Link, NodeError> {
+    async fn open(&self, keyspace: &Keyspace) -> Result<Link, NodeError> {
         let opening = async {
             let session = match &self.source {
                 Source::Master(master) => {
-                    let opening =
-                        async { self.connect(settings.login.at(master, Master::logging_in).await?, settings).await };
+                    let opening = async { self.connect(master, self.login.ask().await?).await };
                     self.connections.get_or_open("", opening).await
                 }
                 // To ask for the owner takes a login, which the owner gets, too.
                 Source::Cluster(seeds) => {
-                    let seeds = settings.login.at(seeds, Seeds::logging_in).await?;
-                    let owner = seeds.owner(slot_of(keyspace.record())).await;
-                    let owner = owner.map_err(|error| settings.login.error(error))?;
-                    let address = owner.address();
-                    self.connections
-                        .get_or_open(&address, self.connect(Master::Server(Box::new(owner)), settings))
-                        .await
+                    let credentials = self.login.ask().await?;
+                    let owner = seeds.owner(slot_of(keyspace.record()), credentials.as_ref()).await;
+                    let owner = owner.map_err(|error| self.login.error(error))?;
+                    let (address, owner) = (owner.name.clone(), Master::Server(Box::new(owner)));
+                    self.connections.get_or_open(&address, self.connect(&owner, credentials)).await
                 }
             };
             session.map(link_over)
@@ -251,74 +236,64 @@ impl Shared {
         self.link.get_or_open(opening).await
     }
 
-    async fn connect(&self, master: Master, settings: &Settings) -> Result<Arc<Session>, NodeError> {
+    async fn connect(&self, master: &Master, credentials: Option<Credentials>) -> Result<Arc<Session>, NodeError> {
         let (pushes, config) = Pushes::new(CancellationToken::new());
+        let connected = timeout(CONNECT_TIMEOUT, master.connect(credentials.as_ref(), config)).await;
         let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
-        let connected = timeout(CONNECT_TIMEOUT, master.connect(config)).await.map_err(|_| no_answer())?;
-        let connected = connected.map_err(|error| settings.login.error(error))?;
-        open(connected, pushes, settings, &self.warnings).await
+        let connected = connected.unwrap_or_else(|_| Err(no_answer())).map_err(|error| self.login.error(error))?;
+        open(connected, pushes, self).await
     }
 }
 
 impl LockNode for RedisNode {
     fn name(&self) -> &str {
-        &self.shared.name
+        &self.0.name
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        let (node, keyspace) = (Arc::clone(&self.shared), Arc::clone(keyspace));
-        let (settings, is_elected) = (self.settings.clone(), self.shared.source.is_elected());
+        let (node, keyspace) = (self.0.clone(), Arc::clone(keyspace));
         Box::pin(async move {
-            let link = node.open(&keyspace, &settings).await?;
+            let link = node.open(&keyspace).await?;
             let inspection = link.inspect(&keyspace).await;
+            if !node.source.is_elected() {
+                return inspection;
+            }
             // Another server may have taken its place: the next inspection asks where it is.
             match &inspection {
-                // About keys of this shard, or what the user may do with them: the connection may serve the others.
-                Err(NodeError::Refused(Refusal::Permission { .. } | Refusal::ClusterMode { .. })) if is_elected => {
-                    node.link.forget();
-                }
-                Err(NodeError::Refused(_)) if is_elected => link.close(),
-                // The connection is as good as before for the shards that are still there, unless one of their processes waits for a wake-up in
-                // the slot that moved: its server ends the subscription unasked, and with that this connection.
-                Err(NodeError::Elsewhere { .. }) if is_elected => node.link.forget(),
+                // About keys of this shard, or what the user may do with them: the connection may serve the others. It is as good as before
+                // for the shards that are still there, unless one of their processes waits for a wake-up in the slot that moved: its server
+                // ends the subscription unasked, and with that this connection.
+                Err(
+                    NodeError::Refused(Refusal::Permission { .. } | Refusal::ClusterMode { .. })
+                    | NodeError::Elsewhere { .. },
+                ) => node.link.forget(),
+                Err(NodeError::Refused(_)) => link.close(),
                 _ => {}
             }
-            let found = inspection?;
-            Ok(Inspection { durable: found.durable && !is_elected, ..found })
+            inspection.map(|found| Inspection { durable: false, ..found })
         })
     }
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let (link, keyspace) = (self.shared.link.inspected(), Arc::clone(keyspace));
+        let (link, keyspace) = (self.0.link.inspected(), Arc::clone(keyspace));
         Box::pin(async move { link?.session().wakeups(&keyspace, waiter).await })
     }
 
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.shared.link.submit(request, reply_to);
-    }
-
-    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        self.shared.link.submit_all(requests);
-    }
-
-    forward_to_node!(self => self.shared.link; write_record read_fences look evict disconnected);
+    forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected disconnect);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
-        in_memory_timeout(ttl) + self.settings.replication.map(|replication| replication.timeout()).unwrap_or_default()
+        in_memory_timeout(ttl) + self.0.replication.map(|replication| replication.timeout()).unwrap_or_default()
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
-        let Shared { name, source, connections, warnings, .. } = &*self.shared;
-        let name = format!("{name}#{shard}");
+        let mut of_shard = Shared { link: Arc::default(), ..self.0.clone() };
+        of_shard.name = format!("{}#{shard}", self.0.name);
         // One batch that waits for replicas is in flight at a time. Over a connection of all shards, they would wait for each other's.
-        let is_replicated = self.settings.replication.is_some();
-        let connections = if is_replicated { Arc::default() } else { Arc::clone(connections) };
-        Some(Arc::new(Self::with(name, source.clone(), connections, self.settings.clone(), Arc::clone(warnings))))
-    }
-
-    fn disconnect(&self) {
-        self.shared.link.close();
+        if self.0.replication.is_some() {
+            of_shard.connections = Arc::default();
+        }
+        Some(Arc::new(Self(of_shard)))
     }
 }
 
-opaque_debug!(RedisNode, |this| "name": this.shared.name);
+opaque_debug!(RedisNode, |this| "name": this.0.name);

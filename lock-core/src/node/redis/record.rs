@@ -1,10 +1,9 @@
 //! The record of a node: a hash, which the script `record.lua` writes.
 
 use redis::Cmd;
-use redis::aio::MultiplexedConnection;
 
 use super::codec::millis;
-use super::query::ask;
+use super::link::Session;
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
 use crate::node::record_fields::{FIELDS, decode_record, encode_fields, text, written};
@@ -17,11 +16,11 @@ const ABOUT: &str = "Record of this server in a set of lock masters. If you dele
 
 /// Runs `record.lua`. Returns the record that was written, or `None` if the present record is not the expected one.
 pub(super) async fn write_record(
-    connection: &mut MultiplexedConnection,
+    session: &Session,
     keyspace: &Keyspace,
     write: &RecordWrite,
 ) -> Result<Option<NodeRecord>, NodeError> {
-    let words: Vec<String> = ask(connection, encode_write(keyspace, write)).await?;
+    let words: Vec<String> = session.ask(encode_write(keyspace, write)).await?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
     match words[..] {
@@ -34,11 +33,11 @@ pub(super) async fn write_record(
 /// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences
 /// and the id are in the same memory.
 pub(super) async fn read_fences(
-    connection: &mut MultiplexedConnection,
+    session: &Session,
     keyspace: &Keyspace,
     run_id: &str,
 ) -> Result<Option<FenceReading>, NodeError> {
-    let fields: Vec<(String, String)> = ask(connection, redis::cmd("HGETALL").arg(keyspace.record()).take()).await?;
+    let fields: Vec<(String, String)> = session.ask(redis::cmd("HGETALL").arg(keyspace.record()).take()).await?;
     decode_fences(&fields, run_id)
 }
 

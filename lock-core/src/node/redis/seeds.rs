@@ -4,20 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use redis::{ConnectionAddr, Value};
+use futures_util::stream::StreamExt as _;
+use redis::Value;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout, timeout_at};
-#[cfg(feature = "tls")]
-use tokio_rustls::rustls::ClientConfig;
+use tokio::time::{Instant, timeout_at};
 
-use super::address::Address;
-use super::connect::{Server, settings};
+use super::address::Server;
+use super::connect::settings;
 use super::network::Network;
+use super::source::{LEADING_TIMEOUT, ask_all, majority, unanimous};
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
-/// How long the seeds are given to answer. Less than connecting may take, for the owner of the slot is connected to afterwards.
-const TIMEOUT: Duration = Duration::from_millis(500);
 /// For how long answers are good for other shards.
 const FRESH: Duration = Duration::from_millis(100);
 /// For how long the others are heard when most of the seeds agree: one of them may be of another cluster.
@@ -27,7 +24,7 @@ const OTHERS: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(super) struct Seeds {
     pub(super) name: String,
-    seeds: Arc<[(String, Server)]>,
+    pub(super) seeds: Vec<Server>,
     /// What the seeds answered last, and when. Held locked while they are asked: many shards look for their servers at the same moment.
     heard: Arc<Mutex<Option<Heard>>>,
 }
@@ -53,62 +50,43 @@ impl Seeds {
     pub(super) fn new(url: &str, network: Option<&Network>) -> Result<Self, InvalidUrl> {
         let seeds = single_urls(url).into_iter().map(|single| {
             // The error names the whole.
-            let address = Address::parse(&single).map_err(|error| InvalidUrl::new(url, &error.reason))?;
-            if !matches!(address.info.addr(), ConnectionAddr::Tcp(..)) {
+            let seed = Server::parse(&single).map_err(|error| InvalidUrl::new(url, &error.reason))?;
+            if seed.host().is_none() {
                 return Err(InvalidUrl::new(url, "expected hosts, as a cluster names its servers"));
             }
-            if address.info.redis_settings().db() != 0 {
+            if seed.info.redis_settings().db() != 0 {
                 return Err(InvalidUrl::new(url, "a cluster has no database but 0; remove the number"));
             }
-            Ok((address.name.clone(), Server::new(address, url)?.in_network(network.cloned())))
+            Ok(Server { network: network.cloned(), ..seed })
         });
-        let seeds: Arc<[_]> = seeds.collect::<Result<_, _>>()?;
-        let name = format!("cluster:{}", seeds.first().map_or("", |(name, _)| name));
+        let seeds: Vec<Server> = seeds.collect::<Result<_, _>>()?;
+        let name = format!("cluster:{}", seeds.first().map_or("", |seed| &seed.name));
         Ok(Self { name, seeds, heard: Arc::default() })
     }
 
-    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
-        self.seeds.iter().map(|(_, server)| server)
-    }
-
-    /// The same, with another login to all servers of the cluster.
-    pub(super) fn logging_in(&self, credentials: &Credentials) -> Self {
-        let seeds = self.seeds.iter().map(|(name, server)| (name.clone(), server.logging_in(credentials)));
-        Self { name: self.name.clone(), seeds: seeds.collect(), heard: Arc::clone(&self.heard) }
-    }
-
-    /// The same, by another configuration of TLS to all servers of the cluster.
-    #[cfg(feature = "tls")]
-    pub(super) fn with_tls(&self, config: &Arc<ClientConfig>) -> Self {
-        let seeds = self.seeds.iter().map(|(name, server)| (name.clone(), server.with_tls(config)));
-        Self { name: self.name.clone(), seeds: seeds.collect(), heard: Arc::clone(&self.heard) }
-    }
-
-    /// The server that has a slot, as most of the seeds say, or all that answer.
+    /// The server that has a slot, as most of the seeds say, or all that answer. All servers of a cluster have the same login.
     ///
     /// One that was cut off may name a former owner. If it is believed because no other one answers, that server may be one that was cut
     /// off with it.
-    pub(super) async fn owner(&self, slot: u16) -> Result<Server, NodeError> {
+    pub(super) async fn owner(&self, slot: u16, credentials: Option<&Credentials>) -> Result<Server, NodeError> {
         let mut heard = self.heard.lock().await;
         let answers = match &*heard {
             Some((at, answers)) if at.elapsed() < FRESH => answers,
             _ => {
-                let answers = self.ask_all().await;
+                let answers = self.ask_all(credentials).await;
                 &heard.insert((Instant::now(), answers)).1
             }
         };
         let (host, port) = find(answers, self.seeds.len(), slot)?;
-        self.seeds[0].1.at(host, port)
+        self.seeds[0].at(host, port)
     }
 
     /// Asks all seeds at once, for as long as they may say something else than most of them.
-    async fn ask_all(&self) -> Vec<Answer> {
-        let mut asked: FuturesUnordered<_> =
-            self.seeds.iter().map(|(name, seed)| async move { (name, timeout(TIMEOUT, ask(seed)).await) }).collect();
-        let (mut until, mut answers) = (Instant::now() + TIMEOUT, Vec::new());
+    async fn ask_all(&self, credentials: Option<&Credentials>) -> Vec<Answer> {
+        let mut asked = ask_all(&self.seeds, |seed| ask(seed, credentials));
+        let (mut until, mut answers) = (Instant::now() + LEADING_TIMEOUT, Vec::new());
         while let Ok(Some((name, answer))) = timeout_at(until, asked.next()).await {
-            let no_answer = || Err(NodeError::Unreachable { reason: "no answer".into() });
-            answers.push((name.clone(), answer.unwrap_or_else(|_| no_answer())));
+            answers.push((name.to_owned(), answer));
             let last = answers.last().filter(|(_, answer)| answer.is_ok()).map(|(_, answer)| answer);
             let agreeing = answers.iter().filter(|(_, answer)| Some(answer) == last).count();
             if agreeing > self.seeds.len() / 2 {
@@ -143,10 +121,7 @@ fn find(answers: &[Answer], seeds: usize, slot: u16) -> Result<(&str, u16), Node
             Err(error) => said.push(format!("{seed}: {error}")),
         }
     }
-    let votes = |owner: &(&str, u16)| named.iter().filter(|other| *other == owner).count();
-    let agreed = named.iter().find(|owner| votes(owner) > seeds / 2);
-    // Of those that answer, all have to agree: one of them may be cut off with a server that another one has replaced.
-    if let Some(owner) = agreed.or_else(|| named.first().filter(|first| votes(first) == named.len())) {
+    if let Some(owner) = majority(&named, seeds).or_else(|| unanimous(&named)) {
         return Ok(*owner);
     }
     said.extend(named.iter().map(|(host, port)| format!("slot {slot} is on {host}:{port}")));
@@ -155,8 +130,8 @@ fn find(answers: &[Answer], seeds: usize, slot: u16) -> Result<(&str, u16), Node
 }
 
 /// What one seed knows.
-async fn ask(seed: &Server) -> Result<Known, NodeError> {
-    let mut connection = seed.connect(settings()).await?;
+async fn ask(seed: &Server, credentials: Option<&Credentials>) -> Result<Known, NodeError> {
+    let mut connection = seed.connect(credentials, settings()).await?;
     let slots: Result<Vec<Value>, _> = connection.query(redis::cmd("CLUSTER").arg("SLOTS")).await;
     match slots {
         Ok(ranges) => read(seed, ranges).ok_or_else(|| NodeError::Protocol { reply: "CLUSTER SLOTS".into() }),
@@ -214,9 +189,9 @@ mod tests {
     fn seeds_share_a_login() {
         let seeds = Seeds::new("redis://app:s3cret@10.0.0.1:7000,10.0.0.2,[::1]:7001", None)
             .unwrap_or_else(|error| panic!("{error}"));
-        let names: Vec<&str> = seeds.seeds.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = seeds.seeds.iter().map(|seed| seed.name.as_str()).collect();
         assert_eq!(names, ["10.0.0.1:7000", "10.0.0.2:6379", "::1:7001"]);
-        assert!(seeds.seeds.iter().all(|(_, seed)| seed.info.redis_settings().password() == Some("s3cret")));
+        assert!(seeds.seeds.iter().all(|seed| seed.info.redis_settings().password() == Some("s3cret")));
         assert_eq!(seeds.name, "cluster:10.0.0.1:7000");
     }
 
@@ -239,7 +214,7 @@ mod tests {
             range(100, 16383, vec![server(Value::Nil, 2, "b")]),
             range(0, 99, vec![server(text("h1"), 1, "a"), server(text("h9"), 9, "d")]),
         ];
-        let seed = &Seeds::new("redis://seed:7000", None).unwrap_or_else(|error| panic!("{error}")).seeds[0].1;
+        let seed = &Seeds::new("redis://seed:7000", None).unwrap_or_else(|error| panic!("{error}")).seeds[0];
         let known = read(seed, ranges).unwrap();
         assert_eq!(known.owners, [(0, 99, "h1".into(), 1), (100, 16383, "seed".into(), 2)]);
         assert_eq!(known.servers, ["a", "b", "d"].map(String::from).into());

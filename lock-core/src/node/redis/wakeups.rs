@@ -12,8 +12,10 @@ use tokio::time::timeout;
 
 use super::classify::{connect_error, node_error};
 use super::connect::CONNECT_TIMEOUT;
+use super::link::Session;
 use super::pushes::Pushes;
-use crate::node::{NodeError, Wakeup, Wakeups};
+use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
+use crate::random::WaiterId;
 
 /// A subscription to a channel. Once it is dropped, the server counts this connection as a listener no more.
 struct Subscription {
@@ -34,34 +36,34 @@ enum End {
     Close,
 }
 
-/// Subscribes to a channel. The stream ends when the connection must not be used any more.
-pub(super) async fn subscribe(
-    connection: MultiplexedConnection,
-    pushes: Pushes,
-    channel: &str,
-    is_sharded: bool,
-) -> Result<Wakeups, NodeError> {
-    // In the older protocol, a connection that has subscribed would execute no request.
-    let messages = pushes.wakeups(channel)?;
-    let (subscribe, end) = match is_sharded {
-        true => ("SSUBSCRIBE", End::Close),
-        false => ("SUBSCRIBE", End::Unsubscribe(redis::cmd("UNSUBSCRIBE").arg(channel).set_no_response(true).take())),
-    };
-    let subscribe = redis::cmd(subscribe).arg(channel).take();
-    let gone = pushes.gone().clone();
-    // From here on, to drop it unsubscribes.
-    let mut subscription = Subscription { messages, connection, pushes, end };
-    // The confirmation is a message, which redis-rs takes for the reply as well; a refusal is the reply.
-    match timeout(CONNECT_TIMEOUT, subscription.connection.send_packed_command(&subscribe)).await {
-        Ok(Ok(Value::ServerError(error))) => {
-            subscription.end = End::None;
-            return Err(node_error(&error.into()));
+impl Session {
+    /// Subscribes to the channel of a waiter. The stream ends when the connection must not be used any more.
+    pub(super) async fn wakeups(&self, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
+        let (connection, pushes, channel) =
+            (self.connection.clone(), self.pushes.clone(), keyspace.wakeup_channel(waiter));
+        // In the older protocol, a connection that has subscribed would execute no request.
+        let messages = pushes.wakeups(&channel)?;
+        let unsubscribe = || redis::cmd("UNSUBSCRIBE").arg(&channel).set_no_response(true).take();
+        let (subscribe, end) = match keyspace.slot() {
+            Some(_) => ("SSUBSCRIBE", End::Close),
+            None => ("SUBSCRIBE", End::Unsubscribe(unsubscribe())),
+        };
+        let subscribe = redis::cmd(subscribe).arg(&channel).take();
+        let gone = pushes.gone().clone();
+        // From here on, to drop it unsubscribes.
+        let mut subscription = Subscription { messages, connection, pushes, end };
+        // The confirmation is a message, which redis-rs takes for the reply as well; a refusal is the reply.
+        match timeout(CONNECT_TIMEOUT, subscription.connection.send_packed_command(&subscribe)).await {
+            Ok(Ok(Value::ServerError(error))) => {
+                subscription.end = End::None;
+                return Err(node_error(&error.into()));
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return Err(connect_error(&error)),
+            Err(_) => return Err(NodeError::TimedOut),
         }
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => return Err(connect_error(&error)),
-        Err(_) => return Err(NodeError::TimedOut),
+        Ok(Box::pin(subscription.take_until(gone.cancelled_owned())))
     }
-    Ok(Box::pin(subscription.take_until(gone.cancelled_owned())))
 }
 
 impl Stream for Subscription {

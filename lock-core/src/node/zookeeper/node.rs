@@ -9,9 +9,7 @@ use super::wakeups::listen;
 use crate::forward_to_node;
 use crate::limits::OutOfRange;
 use crate::node::link::PresentLink;
-use crate::node::{
-    Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, ReplySender, Request, Wakeups,
-};
+use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
 use crate::random::WaiterId;
 
 /// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
@@ -57,15 +55,15 @@ const MAX_TICK_TIME: Duration = Duration::from_secs(60);
 /// # Ok(())
 /// # }
 /// ```
-pub struct ZooKeeperNode {
-    shared: Arc<Shared>,
-    tick_time: Duration,
-}
+pub struct ZooKeeperNode(Shared);
 
+/// What a node shares with the inspections that it began.
+#[derive(Clone)]
 struct Shared {
     address: Address,
+    tick_time: Duration,
     max_ttl: OnceLock<Duration>,
-    link: PresentLink<Session>,
+    link: Arc<PresentLink<Session>>,
 }
 
 impl ZooKeeperNode {
@@ -88,9 +86,8 @@ impl ZooKeeperNode {
     ///
     /// [`InvalidUrl`] if the address does not parse.
     pub fn from_address(address: &str) -> Result<Self, InvalidUrl> {
-        let (address, max_ttl) = (Address::parse(address)?, OnceLock::new());
-        let shared = Shared { address, max_ttl, link: PresentLink::default() };
-        Ok(Self { shared: Arc::new(shared), tick_time: TICK_TIME })
+        let address = Address::parse(address)?;
+        Ok(Self(Shared { address, tick_time: TICK_TIME, max_ttl: OnceLock::new(), link: Arc::default() }))
     }
 
     /// Sets the `tickTime` of the servers, or a longer one. With a shorter one, a server that dies right after it passed a request on
@@ -100,15 +97,15 @@ impl ZooKeeperNode {
     /// fails and says so.
     #[must_use]
     pub fn tick_time(mut self, tick_time: Duration) -> Self {
-        self.tick_time = tick_time;
+        self.0.tick_time = tick_time;
         self
     }
 }
 
 impl Shared {
     /// The present session if it is not over, otherwise a new one.
-    async fn open(&self, tick_time: Duration) -> Result<Link, NodeError> {
-        if let Err(out_of_range) = OutOfRange::check("tick_time", tick_time, MIN_TICK_TIME, MAX_TICK_TIME) {
+    async fn open(&self, max_ttl: Duration) -> Result<Link, NodeError> {
+        if let Err(out_of_range) = OutOfRange::check("tick_time", self.tick_time, MIN_TICK_TIME, MAX_TICK_TIME) {
             return Err(Refusal::Unusable { reason: out_of_range.to_string() }.into());
         }
         if let Ok(link) = self.link.inspected() {
@@ -117,29 +114,25 @@ impl Shared {
                 return Ok(link);
             }
         }
-        // Without a manager, for a test of the node alone, as long as a lock of the default length needs.
-        let max_ttl = *self.max_ttl.get_or_init(|| Duration::from_secs(10));
-        self.link.get_or_open(open(&self.address, max_ttl, tick_time)).await
+        self.link.get_or_open(open(&self.address, max_ttl, self.tick_time)).await
     }
 }
 
 impl LockNode for ZooKeeperNode {
     fn name(&self) -> &str {
-        &self.shared.address.name
+        &self.0.address.name
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        let (shared, tick_time, keyspace) = (Arc::clone(&self.shared), self.tick_time, Arc::clone(keyspace));
-        Box::pin(async move { shared.open(tick_time).await?.inspect(&keyspace).await })
+        // Without a manager, for a test of the node alone, as long as a lock of the default length needs.
+        let max_ttl = *self.0.max_ttl.get_or_init(|| Duration::from_secs(10));
+        let (shared, keyspace) = (self.0.clone(), Arc::clone(keyspace));
+        Box::pin(async move { shared.open(max_ttl).await?.inspect(&keyspace).await })
     }
 
     fn wakeups(&self, _: &Arc<Keyspace>, _: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
-        let link = self.shared.link.inspected();
+        let link = self.0.link.inspected();
         Box::pin(async move { link.map(|link| listen(link.session(), link.gone().clone())) })
-    }
-
-    fn disconnect(&self) {
-        self.shared.link.close();
     }
 
     fn node_timeout(&self, _: Duration) -> Duration {
@@ -152,18 +145,10 @@ impl LockNode for ZooKeeperNode {
 
     fn set_max_ttl(&self, max_ttl: Duration) {
         // A node is for one manager, so it is set once.
-        _ = self.shared.max_ttl.set(max_ttl);
+        _ = self.0.max_ttl.set(max_ttl);
     }
 
-    fn submit(&self, request: Request, reply_to: ReplySender) {
-        self.shared.link.submit(request, reply_to);
-    }
-
-    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        self.shared.link.submit_all(requests);
-    }
-
-    forward_to_node!(self => self.shared.link; write_record read_fences look evict disconnected);
+    forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected disconnect);
 }
 
 /// Nobody uses the node any more: its session is closed when all its locks are over.
@@ -173,4 +158,4 @@ impl Drop for ZooKeeperNode {
     }
 }
 
-opaque_debug!(ZooKeeperNode, |this| "name": this.shared.address.name);
+opaque_debug!(ZooKeeperNode, |this| "name": this.0.address.name);
