@@ -42,6 +42,11 @@ impl Ledger {
         Some(Held { remaining: lock.expires - now, by_readers: lock.is_shared() })
     }
 
+    /// Tells what holds a lock.
+    pub(super) fn holds(&self, now: Duration) -> impl Fn(&LockKeys) -> Option<Held> {
+        move |keys| self.held(keys, now)
+    }
+
     /// Whether an owner holds a lock of this kind. A reader does not write: not even by a late request from before it was downgraded.
     pub(super) fn is_held_by(&self, keys: &LockKeys, owner: OwnerId, kind: Kind, now: Duration) -> bool {
         let lock = self.lock(keys, now).filter(|lock| kind.is_read() || !lock.is_shared());

@@ -1,8 +1,8 @@
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::ledger::{Claim, Ledger};
 use super::waiting::{Attempt, WaitingRoom};
-use super::waiting_queue::Caller;
 use crate::node::{
     Evict, Eviction, Keyspace, LockKeys, LockState, Look, NodeError, NodeRecord, Operation, QueuePosition, RecordWrite,
     Reply, Request,
@@ -43,13 +43,11 @@ impl Store {
     pub(super) fn execute(&mut self, request: &Request, now: Duration) -> Result<Reply, NodeError> {
         self.log_position += 1;
         self.sweep(now);
-        let Request { keys, epoch, waiter, polls, operation } = request;
+        let Request { keys, epoch, operation, .. } = request;
         self.ledger.records.check_epoch(keys.keyspace(), *epoch)?;
-        let caller = Caller { waiter: *waiter, polls: *polls };
         match *operation {
             Operation::Acquire { owner, ttl, hint, tokens, since, kind } => {
-                let (claim, attempt) = (Claim { owner, kind, ttl }, Attempt { caller, since, kind });
-                self.acquire(keys, claim, (hint, tokens), attempt, now)
+                self.acquire(request, Claim { owner, kind, ttl }, (hint, tokens), since, now)
             }
             Operation::Confirm { owner, token } => Ok(self.ledger.confirm(keys, owner, token, now)),
             Operation::Extend { owner, ttl } => Ok(self.extend(keys, owner, ttl, now)),
@@ -63,17 +61,17 @@ impl Store {
                 let was_free = self.ledger.held(keys, now).is_none();
                 let reply = self.ledger.replace(keys, Claim { owner, kind, ttl }, token, now)?;
                 if was_free && keys.slot().is_some() && reply == Reply::Kept {
-                    self.changed(keys, (caller, QueuePosition::None), now);
+                    self.changed(request, QueuePosition::None, now);
                 }
                 Ok(reply)
             }
             Operation::Release { owner, position } => {
                 let was_held = self.ledger.release(keys, owner, now);
-                self.changed(keys, (caller, position), now);
+                self.changed(request, position, now);
                 Ok(if was_held { Reply::Released } else { Reply::NotOwner })
             }
             Operation::LeaveQueue => {
-                self.changed(keys, (caller, QueuePosition::Leave), now);
+                self.changed(request, QueuePosition::Leave, now);
                 Ok(Reply::QueueLeft)
             }
         }
@@ -81,13 +79,13 @@ impl Store {
 
     fn acquire(
         &mut self,
-        keys: &LockKeys,
+        request: &Request,
         claim: Claim,
         tokens: (u64, u32),
-        attempt: Attempt,
+        since: Option<NonZeroU64>,
         now: Duration,
     ) -> Result<Reply, NodeError> {
-        let Claim { owner, kind, .. } = claim;
+        let (keys, Claim { owner, kind, .. }) = (&request.keys, claim);
         let held = self.ledger.held(keys, now);
         // The same attempt again.
         if held.is_some() && self.ledger.is_held_by(keys, owner, kind, now) {
@@ -96,23 +94,16 @@ impl Store {
         let refusal = self.ledger.refusal(keys, held, (owner, kind), now);
         // The ledger is asked before the waiting room, and decides alone whether it may be granted. This can only say that it is
         // not yet.
-        let wait = match keys.slot() {
-            Some(slot) => {
-                let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
-                self.waiting.must_wait_for_slot((keys, slot), &holds, refusal.is_some(), attempt, now)
-            }
-            None => self.waiting.must_wait(keys, held, refusal, attempt, now),
-        };
+        let wait =
+            self.waiting.must_wait(Attempt { request, since, kind, held, refusal }, &self.ledger.holds(now), now);
         let refused =
             |remaining| Reply::Held { remaining: Some(remaining), stranger: false, position: None, offer: None };
         if let Some(reply) = wait.or_else(|| refusal.map(refused)) {
             return Ok(reply);
         }
         let granted = self.ledger.acquire(keys, claim, tokens, now)?;
-        if attempt.since.is_some() && keys.slot().is_some() {
-            self.changed(keys, (attempt.caller, QueuePosition::Leave), now);
-        } else if attempt.since.is_some() {
-            self.waiting.acquired(keys, attempt.caller.waiter, now);
+        if since.is_some() {
+            self.waiting.acquired(request, &self.ledger.holds(now), now);
         }
         // The first reader opens the lock for those that wait to read: they need not wait until it is released.
         if kind.is_read() && held.is_none() {
@@ -121,15 +112,8 @@ impl Store {
         Ok(granted)
     }
 
-    /// Tells the waiting room that a lock was released, or a slot taken, or that the caller left the queue.
-    fn changed(&mut self, keys: &LockKeys, caller: (Caller, QueuePosition), now: Duration) {
-        match keys.slot() {
-            Some(slot) => {
-                let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
-                self.waiting.slot_changed((keys, slot), &holds, caller, now);
-            }
-            None => self.waiting.released(keys, || self.ledger.held(keys, now), caller, now),
-        }
+    fn changed(&mut self, request: &Request, position: QueuePosition, now: Duration) {
+        self.waiting.changed(request, position, &self.ledger.holds(now), now);
     }
 
     fn extend(&mut self, keys: &LockKeys, owner: OwnerId, ttl: Duration, now: Duration) -> Reply {
@@ -154,14 +138,7 @@ impl Store {
         self.ledger.records.check_epoch(evict.keys.keyspace(), evict.epoch)?;
         let evicted = self.ledger.evict(evict, now)?;
         if matches!(evicted, Eviction::Evicted { .. }) {
-            let keys = &evict.keys;
-            match keys.slot() {
-                Some(slot) => {
-                    let holds = |slot| self.ledger.held(&keys.with_slot(slot), now);
-                    self.waiting.slot_evicted((keys, slot), &holds, now);
-                }
-                None => self.waiting.evicted(keys, self.ledger.held(keys, now), now),
-            }
+            self.waiting.evicted(&evict.keys, &self.ledger.holds(now), now);
         }
         Ok(evicted)
     }

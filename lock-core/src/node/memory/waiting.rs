@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::ledger::Held;
-use super::waiting_queue::{Caller, NodeQueue};
-use crate::node::{Kind, LockKeys, Position, QueuePosition, Reply, Slots, Wakeup};
+use super::waiting_queue::{Entry, NodeQueue};
+use crate::node::{Kind, LockKeys, Position, QueuePosition, Reply, Request, Slots, Wakeup};
 use crate::random::WaiterId;
 
 #[derive(Clone, Default)]
@@ -23,13 +23,19 @@ pub(super) struct WaitingRoom {
     pub(super) listeners: Listeners,
 }
 
-/// Who makes an attempt, and since when it waits, if it does.
+/// An attempt to get a lock: since when its caller waits, if it does, and what the ledger says.
 #[derive(Clone, Copy)]
-pub(super) struct Attempt {
-    pub(super) caller: Caller,
+pub(super) struct Attempt<'a> {
+    pub(super) request: &'a Request,
     pub(super) since: Option<NonZeroU64>,
     pub(super) kind: Kind,
+    pub(super) held: Option<Held>,
+    /// For how long the ledger refuses the lock, if it does.
+    pub(super) refusal: Option<Duration>,
 }
+
+/// Tells what holds a lock.
+pub(super) type Holds<'a> = &'a dyn Fn(&LockKeys) -> Option<Held>;
 
 pub(super) type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
 
@@ -37,17 +43,13 @@ pub(super) type Listeners = HashMap<WaiterId, mpsc::Sender<Wakeup>>;
 const UNHEARD: usize = 256;
 
 impl WaitingRoom {
-    /// The reply to an attempt that has to wait, because the ledger refuses the lock for that long, or because it is kept for others.
-    /// `None` if it is the caller's turn. A caller that waits, and has to, enters the queue.
-    pub(super) fn must_wait(
-        &mut self,
-        keys: &LockKeys,
-        held: Option<Held>,
-        refusal: Option<Duration>,
-        attempt: Attempt,
-        now: Duration,
-    ) -> Option<Reply> {
-        let Attempt { caller: Caller { waiter, .. }, since, kind } = attempt;
+    /// The reply to an attempt that has to wait, because the ledger refuses the lock, or because it is kept for others. `None` if it is the
+    /// caller's turn. A caller that waits, and has to, enters the queue.
+    pub(super) fn must_wait(&mut self, attempt: Attempt<'_>, holds: Holds<'_>, now: Duration) -> Option<Reply> {
+        let Attempt { request: &Request { ref keys, waiter, .. }, since, kind, held, refusal } = attempt;
+        if let Some(slot) = keys.slot() {
+            return self.must_wait_for_slot(attempt, slot, holds, now);
+        }
         let is_known = self.expire(keys, now);
         let (remaining, position) = match (refusal, held) {
             (Some(remaining), _) => (remaining, None),
@@ -56,10 +58,10 @@ impl WaitingRoom {
                 let queue = self.queues.get(keys.queue())?;
                 (queue.writer_waits(since.map(|since| (waiter, since)), now).then_some(remaining)?, None)
             }
-            (None, None) if is_known => self.kept_for_others(keys, attempt, now)?,
+            (None, None) if is_known => self.kept_for_others(attempt, now)?,
             (None, None) => return None,
         };
-        let position = position.or_else(|| self.enter(keys, attempt, now));
+        let position = position.or_else(|| self.enter(attempt, now));
         if position.is_some() && kind == Kind::Write && held.is_some_and(|held| held.by_readers) {
             self.queue(keys).hear(waiter, now);
         }
@@ -68,20 +70,15 @@ impl WaitingRoom {
 
     /// For how long a free lock is kept for others, and the position of the caller if it was needed to find that out. `None` if it is
     /// the caller's turn.
-    fn kept_for_others(
-        &mut self,
-        keys: &LockKeys,
-        attempt: Attempt,
-        now: Duration,
-    ) -> Option<(Duration, Option<Position>)> {
-        let Attempt { caller: Caller { waiter, .. }, since, .. } = attempt;
+    fn kept_for_others(&mut self, attempt: Attempt<'_>, now: Duration) -> Option<(Duration, Option<Position>)> {
+        let Attempt { request: &Request { ref keys, waiter, .. }, since, .. } = attempt;
         let is_caller = |other: WaiterId| since.is_some() && other == waiter;
         let mut position = None;
         if self.queue(keys).reservation(now).is_none() {
             if self.queue(keys).first().is_none_or(is_caller) {
                 return None;
             }
-            position = self.enter(keys, attempt, now);
+            position = self.enter(attempt, now);
             self.offer(keys, since.map(|_| waiter), now);
         }
         let (first, remaining) = self.queue(keys).reservation(now)?;
@@ -93,54 +90,61 @@ impl WaitingRoom {
     }
 
     /// A caller that waited has the lock.
-    pub(super) fn acquired(&mut self, keys: &LockKeys, waiter: WaiterId, now: Duration) {
-        if let Some(queue) = self.queues.get_mut(keys.queue()) {
-            queue.acquired(waiter, now);
+    pub(super) fn acquired(&mut self, request: &Request, holds: Holds<'_>, now: Duration) {
+        if request.keys.slot().is_some() {
+            self.changed(request, QueuePosition::Leave, holds, now);
+        } else if let Some(queue) = self.queues.get_mut(request.keys.queue()) {
+            queue.acquired(request.waiter, now);
         }
     }
 
-    /// What a release, or leaving the queue, does to the queue. `held` tells what holds the lock afterwards.
-    pub(super) fn released(
-        &mut self,
-        keys: &LockKeys,
-        held: impl FnOnce() -> Option<Held>,
-        (caller, position): (Caller, QueuePosition),
-        now: Duration,
-    ) {
+    /// What a release, a slot that is taken or put back, or leaving the queue does to the queue. `holds` tells what holds a lock
+    /// afterwards.
+    pub(super) fn changed(&mut self, request: &Request, position: QueuePosition, holds: Holds<'_>, now: Duration) {
+        let &Request { ref keys, waiter, .. } = request;
         let is_known = self.expire(keys, now);
         if !is_known && !matches!(position, QueuePosition::Keep { .. }) {
             return;
         }
-        let held = held();
+        let held = holds(keys);
         let queue = self.queue(keys);
         match position {
-            QueuePosition::Keep { since, kind } => _ = queue.enter(caller, since, kind, now),
+            QueuePosition::Keep { since, kind } => {
+                // If it was called for a slot, it did not read what the node replied, and is told again.
+                queue.set_called(waiter, None);
+                _ = queue.enter(Entry::of(request, since, kind), now);
+            }
             QueuePosition::Leave => {
-                let makes_way = queue.has_writer(caller.waiter) && held.is_some_and(|held| held.by_readers);
-                queue.leave(caller.waiter, now);
+                let makes_way = queue.has_writer(waiter) && held.is_some_and(|held| held.by_readers);
+                queue.leave(waiter, now);
                 if makes_way {
                     self.let_readers_in(keys, now);
                 }
             }
             QueuePosition::None => {}
         }
-        if held.is_none() && self.queue(keys).reservation(now).is_none() {
+        if keys.slot().is_some() {
+            self.pair(keys, &|slot| holds(&keys.with_slot(slot)).is_none(), None, now);
+        } else if held.is_none() && self.queue(keys).reservation(now).is_none() {
             // The process may have released for a caller that does not wait.
-            let caller = (position != QueuePosition::None).then_some(caller.waiter);
+            let caller = (position != QueuePosition::None).then_some(waiter);
             self.offer(keys, caller, now);
         }
     }
 
-    /// The holders of a lock were evicted: wakes the first waiters. Until the lock is free, it is reserved for none of them.
-    pub(super) fn evicted(&mut self, keys: &LockKeys, held: Option<Held>, now: Duration) {
+    /// The holders of a lock were evicted: wakes the first waiters. Until the lock is free, it is reserved for none of them, and none of them
+    /// may take the slot.
+    pub(super) fn evicted(&mut self, keys: &LockKeys, holds: Holds<'_>, now: Duration) {
         if !self.expire(keys, now) {
             return;
         }
-        if self.queue(keys).reservation(now).is_none() {
+        if let Some(slot) = keys.slot() {
+            self.pair(keys, &|other| other == slot || holds(&keys.with_slot(other)).is_none(), None, now);
+        } else if self.queue(keys).reservation(now).is_none() {
             self.offer(keys, None, now);
         }
-        if held.is_some() {
-            self.queue(keys).end_reservations();
+        if holds(keys).is_some() {
+            self.queue(keys).end_turns();
         }
     }
 
@@ -194,9 +198,9 @@ impl WaitingRoom {
         self.queues.entry(keys.queue().to_owned()).or_default()
     }
 
-    pub(super) fn enter(&mut self, keys: &LockKeys, attempt: Attempt, now: Duration) -> Option<Position> {
-        let Attempt { caller, since, kind } = attempt;
-        self.queue(keys).enter(caller, since?, kind, now)
+    pub(super) fn enter(&mut self, attempt: Attempt<'_>, now: Duration) -> Option<Position> {
+        let Attempt { request, since, kind, .. } = attempt;
+        self.queue(&request.keys).enter(Entry::of(request, since?, kind), now)
     }
 
     /// Offers the free lock to the first waiters. If this is a request of one of them, it need not be woken.

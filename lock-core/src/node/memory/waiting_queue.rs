@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::node::limits::{
     MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, is_woken,
 };
-use crate::node::{Kind, Position, RESERVATION_TTL, SlotOffer};
+use crate::node::{Kind, Position, RESERVATION_TTL, Request, SlotOffer};
 use crate::random::WaiterId;
 
 /// The queue of a lock, and its reservations; or the one queue of all slots of a resource. A part of the waiting room.
@@ -39,6 +39,12 @@ pub(super) struct Called {
 }
 
 impl Entry {
+    /// The one who makes a request, and waits since then.
+    pub(super) fn of(&Request { ref keys, waiter, polls, .. }: &Request, since: NonZeroU64, kind: Kind) -> Self {
+        let kind = keys.slot().map_or(kind, |slot| Kind::Permit { of: kind.permits(slot) });
+        Self { since, kind, polls, waiter, called: None }
+    }
+
     /// What the queue is ordered by.
     fn rank(&self) -> (NonZeroU64, bool, bool, WaiterId) {
         (self.since, self.kind.is_read(), self.polls, self.waiter)
@@ -51,13 +57,6 @@ impl Entry {
             Kind::Permit { of } => of,
         }
     }
-}
-
-/// Who makes a request, and whether it polls.
-#[derive(Clone, Copy)]
-pub(super) struct Caller {
-    pub(super) waiter: WaiterId,
-    pub(super) polls: bool,
 }
 
 /// The waiters for which the free key is reserved, one after another, and whether each knows of it.
@@ -137,13 +136,8 @@ impl NodeQueue {
     }
 
     /// Enters the queue; `None` if there is no room.
-    pub(super) fn enter(
-        &mut self,
-        Caller { waiter, polls }: Caller,
-        since: NonZeroU64,
-        kind: Kind,
-        now: Duration,
-    ) -> Option<Position> {
+    pub(super) fn enter(&mut self, mut entry: Entry, now: Duration) -> Option<Position> {
+        let waiter = entry.waiter;
         // A manager has one place. It comes again with the time since when it waits, and so to the same place.
         let before = self.remove(waiter);
         let mut anew = before.is_none();
@@ -155,7 +149,7 @@ impl NodeQueue {
             }
         }
         self.expires = now + QUEUE_TTL;
-        let entry = Entry { since, kind, polls, waiter, called: before.and_then(|before| before.called) };
+        entry.called = before.and_then(|before| before.called);
         let ahead = self.waiters.partition_point(|other| other.rank() < entry.rank());
         self.waiters.insert(ahead, entry);
         // The last go without a place, and try again by timer. The waiter that waits longest keeps its place.
@@ -208,9 +202,17 @@ impl NodeQueue {
         self.reserved = (!waiters.is_empty()).then_some(Reserved { waiters, began: now, late: Vec::new() });
     }
 
-    /// The key is reserved for nobody any more.
-    pub(super) fn end_reservations(&mut self) {
+    /// It is nobody's turn any more.
+    pub(super) fn end_turns(&mut self) {
         self.reserved = None;
+        self.waiters.iter_mut().for_each(|entry| entry.called = None);
+    }
+
+    /// Notes whether a waiter may take a slot.
+    pub(super) fn set_called(&mut self, waiter: WaiterId, called: Option<Called>) {
+        if let Some(entry) = self.waiters.iter_mut().find(|entry| entry.waiter == waiter) {
+            entry.called = called;
+        }
     }
 
     /// A writer waits, and readers hold the lock.

@@ -5,18 +5,14 @@
 
 use std::time::Duration;
 
-use super::ledger::Held;
-use super::waiting::{Attempt, WaitingRoom, send};
-use super::waiting_queue::{Called, Caller, Entry};
+use super::waiting::{Attempt, Holds, WaitingRoom, send};
+use super::waiting_queue::{Called, Entry};
 use crate::node::limits::{MAX_PAIRED, is_woken};
-use crate::node::{Kind, LockKeys, QueuePosition, RESERVATION_TTL, Reply, SlotOffer, Slots, Wakeup};
+use crate::node::{LockKeys, RESERVATION_TTL, Reply, Request, SlotOffer, Slots, Wakeup};
 use crate::random::WaiterId;
 
-/// What holds each slot of a resource, by its number.
-pub(super) type Holds<'a> = &'a dyn Fn(u32) -> Option<Held>;
-
 /// Who may take a slot.
-struct Pair {
+pub(super) struct Pair {
     waiter: WaiterId,
     permits: u32,
     offer: SlotOffer,
@@ -26,13 +22,13 @@ impl WaitingRoom {
     /// The reply to an attempt that has to wait, because the ledger refuses the slot, or others come before. `None` if it may be granted.
     pub(super) fn must_wait_for_slot(
         &mut self,
-        (keys, slot): (&LockKeys, u32),
+        attempt: Attempt<'_>,
+        slot: u32,
         holds: Holds<'_>,
-        is_refused: bool,
-        attempt: Attempt,
         now: Duration,
     ) -> Option<Reply> {
-        let Attempt { caller: Caller { waiter, .. }, since, kind } = attempt;
+        let Attempt { request: &Request { ref keys, waiter, .. }, since, kind, refusal, .. } = attempt;
+        let (is_refused, holds) = (refusal.is_some(), |slot| holds(&keys.with_slot(slot)));
         self.expire(keys, now);
         let permits = kind.permits(slot);
         let free: Slots = (0..permits).filter(|slot| holds(*slot).is_none()).collect();
@@ -48,7 +44,7 @@ impl WaitingRoom {
             if !is_refused && !self.queue(keys).waiters.iter().any(|entry| entry.waiter != waiter) {
                 return None;
             }
-            let position = self.enter(keys, Attempt { kind: Kind::Permit { of: permits }, ..attempt }, now);
+            let position = self.enter(attempt, now);
             let pairs = self.pair(keys, &|slot| holds(slot).is_none(), Some(waiter), now);
             let own = pairs.iter().find(|pair| pair.waiter == waiter).map(|pair| pair.offer);
             let is_left = |own: SlotOffer| {
@@ -69,48 +65,9 @@ impl WaitingRoom {
         Some(Reply::Held { remaining, stranger: false, position, offer })
     }
 
-    /// What taking a slot, putting one back, a release, or leaving the queue does to the queue.
-    pub(super) fn slot_changed(
-        &mut self,
-        (keys, slot): (&LockKeys, u32),
-        holds: Holds<'_>,
-        (caller, position): (Caller, QueuePosition),
-        now: Duration,
-    ) {
-        if !self.expire(keys, now) && !matches!(position, QueuePosition::Keep { .. }) {
-            return;
-        }
-        match position {
-            QueuePosition::Keep { since, kind } => {
-                let queue = self.queue(keys);
-                // It did not read what the node replied, and is told again.
-                queue
-                    .waiters
-                    .iter_mut()
-                    .filter(|entry| entry.waiter == caller.waiter)
-                    .for_each(|entry| entry.called = None);
-                _ = queue.enter(caller, since, Kind::Permit { of: kind.permits(slot) }, now);
-            }
-            QueuePosition::Leave => _ = self.queue(keys).remove(caller.waiter),
-            QueuePosition::None => {}
-        }
-        self.pair(keys, &|slot| holds(slot).is_none(), None, now);
-    }
-
-    /// The holder of a slot was evicted: tells the first waiters. Until the slot is free, none of them may take it.
-    pub(super) fn slot_evicted(&mut self, (keys, slot): (&LockKeys, u32), holds: Holds<'_>, now: Duration) {
-        if !self.expire(keys, now) {
-            return;
-        }
-        self.pair(keys, &|other| other == slot || holds(other).is_none(), None, now);
-        if holds(slot).is_some() {
-            self.queue(keys).waiters.iter_mut().for_each(|entry| entry.called = None);
-        }
-    }
-
     /// Pairs the first waiters with the free slots, and tells those for which something has changed. `caller` makes an attempt, and hears
     /// of it by the reply.
-    fn pair(
+    pub(super) fn pair(
         &mut self,
         keys: &LockKeys,
         is_free: &dyn Fn(u32) -> bool,
@@ -132,7 +89,7 @@ impl WaitingRoom {
             let (is_caller, permits) = (caller == Some(waiter), entry.permits());
             let next = left.below(permits).first().map(|proposed| SlotOffer { proposed, free: free.below(permits) });
             let Some(offer) = next else {
-                set_called(queue.waiters.iter_mut(), waiter, None);
+                queue.set_called(waiter, None);
                 if !polls && !is_caller {
                     followers.push(waiter);
                 }
@@ -147,7 +104,7 @@ impl WaitingRoom {
             }
             has_news |= called.is_none();
             let at = called.filter(|_| !is_caller).map_or(now, |called| called.at);
-            set_called(queue.waiters.iter_mut(), waiter, Some(Called { at, offer }));
+            queue.set_called(waiter, Some(Called { at, offer }));
             left.remove(offer.proposed);
             pairs.push(Pair { waiter, permits, offer });
         }
@@ -157,11 +114,5 @@ impl WaitingRoom {
             }
         }
         pairs
-    }
-}
-
-fn set_called<'a>(mut waiters: impl Iterator<Item = &'a mut Entry>, waiter: WaiterId, called: Option<Called>) {
-    if let Some(entry) = waiters.find(|entry| entry.waiter == waiter) {
-        entry.called = called;
     }
 }
