@@ -1,5 +1,5 @@
 use super::step::{Epochs, Step};
-use crate::node::{Kind, Operation, QueuePosition};
+use crate::node::{Operation, QueuePosition};
 
 /// Something that the rules ask for and a node does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,28 +74,6 @@ fn without_wait(mut operation: Operation) -> Operation {
     match &mut operation {
         Operation::Acquire { since, .. } => *since = None,
         Operation::Release { position: position @ QueuePosition::Keep { .. }, .. } => *position = QueuePosition::None,
-        _ => {}
-    }
-    operation
-}
-
-/// The operation of one that does not read.
-pub(super) fn as_writer(operation: Operation) -> Operation {
-    with_kind(operation, |kind| if kind.is_read() { Kind::Write } else { kind })
-}
-
-/// The operation of one that wants one of this many slots.
-pub(super) fn as_permit(operation: Operation, of: u32) -> Operation {
-    with_kind(operation, |_| Kind::Permit { of })
-}
-
-/// The operation of another kind, of which nobody reads: a downgrade is an extend.
-fn with_kind(mut operation: Operation, change: impl Fn(Kind) -> Kind) -> Operation {
-    match &mut operation {
-        Operation::Acquire { kind, .. }
-        | Operation::Replace { kind, .. }
-        | Operation::Release { position: QueuePosition::Keep { kind, .. }, .. } => *kind = change(*kind),
-        Operation::Downgrade { owner, ttl } => return Operation::Extend { owner: *owner, ttl: *ttl },
         _ => {}
     }
     operation

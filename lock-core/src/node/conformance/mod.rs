@@ -12,7 +12,6 @@
 mod conformance;
 mod lack;
 mod outcome;
-mod runner;
 mod sequences;
 mod side;
 mod step;

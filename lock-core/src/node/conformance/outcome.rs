@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::step::{FIRST_SLOT, Step};
-use crate::node::{Eviction, LockState, MemberId, NodeError, NodeRecord, Quarantine, Reply, Roster, Seat, Wakeup};
+use crate::node::{Eviction, LockState, NodeError, NodeRecord, Quarantine, Reply, Wakeup};
 
 /// What one side replies to a step: without what differs between two clocks, and so comparable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,25 +88,13 @@ impl Times {
         state
     }
 
-    /// A record that was read at this time on the node's clock.
-    pub(super) fn record(self, record: NodeRecord, clock_micros: u64) -> NodeRecord {
-        let timeless = |member: MemberId| MemberId { micros: 0, ..member };
-        let roster = |roster: Roster| {
-            let seats = roster.seats.into_iter();
-            let seats = seats.map(|seat| seat.map(|seat| Seat { member: timeless(seat.member), ..seat })).collect();
-            Roster { seats, ..roster }
-        };
-        let left = |ends: u64| self.round(Duration::from_micros(ends.saturating_sub(clock_micros))).as_secs();
-        let quarantines = record.quarantines.into_iter();
-        NodeRecord {
-            run_id: String::new(),
-            member: timeless(record.member),
-            was: record.was.map(timeless),
-            roster: record.roster.map(roster),
-            previous: record.previous.into_iter().map(timeless).collect(),
-            accepted: record.accepted.map(|(ballot, accepted)| (ballot, roster(accepted))),
-            quarantines: quarantines.map(|q| Quarantine { member: timeless(q.member), ends: left(q.ends) }).collect(),
-            ..record
+    /// A record that was read at this time on the node's clock: without what the node completed by its own.
+    pub(super) fn record(self, mut record: NodeRecord, clock_micros: u64) -> NodeRecord {
+        record.run_id.clear();
+        record.member.micros = 0;
+        for Quarantine { ends, .. } in &mut record.quarantines {
+            *ends = self.round(Duration::from_micros(ends.saturating_sub(clock_micros))).as_secs();
         }
+        record
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::lack::{Lack, Lacks, as_permit};
+use super::lack::{Lack, Lacks};
 use super::step::{Epochs, FIRST_SLOT, LOCKS, RecordChange, Step, WAITERS, acquire, owner};
 use crate::node::{Kind, Operation, OwnerId, QueuePosition};
 use crate::random::Random;
@@ -29,6 +29,12 @@ pub(super) struct Sequence {
 impl Sequence {
     fn new(steps: impl IntoIterator<Item = Step>) -> Self {
         Self { steps: steps.into_iter().collect(), listening: WAITERS - 1 }
+    }
+
+    /// Requests of these processes about these locks. All locks are looked at after each.
+    fn looked_at(listening: u64, requests: impl Iterator<Item = (u64, usize, Operation)>) -> Self {
+        let requests = requests.map(|(waiter, lock, operation)| Step::request(waiter, lock, operation));
+        Self { steps: requests.flat_map(|request| [request, Step::Look(Epochs::Present)]).collect(), listening }
     }
 
     /// A random sequence: the same for the same seed.
@@ -86,23 +92,26 @@ impl Draw {
     }
 
     fn about_a_lock(&self) -> (usize, Operation) {
-        let (lock, operation) = (self.index(LOCKS.len()), self.operation());
-        let Some(slot) = lock.checked_sub(FIRST_SLOT) else { return (lock, operation) };
-        let least = 1 + u32::try_from(slot).unwrap_or_default();
-        let permits = match self.below(8) {
-            0 => 12,
-            1 => 3,
-            2 | 3 => least,
-            _ => 2,
+        let lock = self.index(LOCKS.len());
+        let kind = match lock.checked_sub(FIRST_SLOT) {
+            None if self.one_in(3) => Kind::Write,
+            None => Kind::Read,
+            Some(slot) => Kind::Permit {
+                of: match self.below(8) {
+                    0 => 12,
+                    1 => 3,
+                    2 | 3 => 1 + u32::try_from(slot).unwrap_or_default(),
+                    _ => 2,
+                },
+            },
         };
-        (lock, as_permit(operation, permits))
+        (lock, self.operation(kind))
     }
 
-    fn operation(&self) -> Operation {
+    fn operation(&self, kind: Kind) -> Operation {
         let (owner, token) = (self.owner(), self.token());
         let ttl = self.ttl.saturating_mul(1 + u32::from(self.one_in(2)) + u32::from(self.one_in(2)));
         let since = NonZeroU64::MIN.saturating_add(self.below(5));
-        let kind = if self.one_in(3) { Kind::Write } else { Kind::Read };
         let acquire = |since| {
             let tokens = if self.one_in(4) { 20 } else { 1 };
             Operation::Acquire { owner, ttl, hint: token, tokens, since, kind }
@@ -116,6 +125,7 @@ impl Draw {
             8 => Operation::Release { owner, position: QueuePosition::None },
             9 => Operation::Release { owner, position: QueuePosition::Keep { since, kind } },
             10 => Operation::LeaveQueue,
+            11 if kind.has_slots() => Operation::Extend { owner, ttl },
             11 => Operation::Downgrade { owner, ttl },
             _ => Operation::Release { owner, position: QueuePosition::Leave },
         }
@@ -178,9 +188,7 @@ fn offers_to_a_long_queue(ttl: Duration, holder: u64, ended: u64) -> Sequence {
     let release = Operation::Release { owner: owner(1), position: QueuePosition::Leave };
     let requests = [(holder, acquire(1, 0))].into_iter().chain(waiting);
     let requests = requests.chain([(holder, release), (12, acquire(30, 0)), (2, acquire(31, 2))]);
-    let steps =
-        requests.flat_map(|(waiter, operation)| [Step::request(waiter, 1, operation), Step::Look(Epochs::Present)]);
-    Sequence { steps: steps.collect(), listening }
+    Sequence::looked_at(listening, requests.map(|(waiter, operation)| (waiter, 1, operation)))
 }
 
 /// A lock is granted to nobody for a moment when its holder was evicted, and nothing that its former holder asks for changes that.
@@ -202,6 +210,7 @@ fn nothing_moves_an_evicted_lock(ttl: Duration, lock: usize, kind: Kind) -> Sequ
     let before = [request(acquire(1, kind)), evict];
     Sequence::new(before.into_iter().chain(operations.map(request)).chain([Step::Look(Epochs::Present)]))
 }
+
 /// Two slots are released one after the other while six processes wait, of which one has ended and one counts with a single permit. Those
 /// that are called take a slot that is proposed to another one, put it back, leave, and wait again.
 fn slots_for_a_queue(ttl: Duration, permits: u32, ended: u64) -> Sequence {
@@ -236,8 +245,5 @@ fn slots_for_a_queue(ttl: Duration, permits: u32, ended: u64) -> Sequence {
         (6, second, release(26, QueuePosition::Leave)),
         (holder, first, release(24, QueuePosition::None)),
     ];
-    let requests = begin.into_iter().chain(waiting).chain(then);
-    let steps = requests
-        .flat_map(|(waiter, lock, operation)| [Step::request(waiter, lock, operation), Step::Look(Epochs::Present)]);
-    Sequence { steps: steps.collect(), listening }
+    Sequence::looked_at(listening, begin.into_iter().chain(waiting).chain(then))
 }

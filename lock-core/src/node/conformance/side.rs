@@ -9,13 +9,16 @@ use super::outcome::{Failure, Outcome, Times};
 use super::step::{Epochs, LOCKS, RecordChange, Step};
 use crate::node::{
     Ballot, Division, Epoch, Evict, Holder, Inspection, Keyspace, LockKeys, LockNode, Look, MemberId, NodeError,
-    NodeRecord, Operation, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster, Seat, SetId, WaiterId,
-    Wakeup, Wakeups,
+    NodeRecord, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster, Seat, SetId, WaiterId, Wakeup,
+    Wakeups,
 };
 use crate::random::Random;
 
 /// How long a node may take to listen for wake-ups. One that has none never does.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A member that is named in records, besides the node itself.
+const OTHER: MemberId = MemberId { random: 7, micros: 7 };
 
 /// One of the two that are compared: the node, or the rules.
 pub(super) struct Side {
@@ -70,28 +73,20 @@ impl Side {
         Ok(Self { node, keys: keys.clone(), run_id, times, ears, epoch: None, next_epoch: 0 })
     }
 
-    /// Carries a step out, with operations that `asked` may change.
-    pub(super) async fn carry_out(&mut self, step: &Step, asked: impl Fn(Operation) -> Operation) -> Outcome {
-        let unknown = Epoch::from_bits(u128::MAX);
-        let of = |epochs: Epochs| match epochs {
-            Epochs::Present => self.epoch.unwrap_or(unknown),
-            Epochs::Unknown | Epochs::Any => unknown,
-        };
+    pub(super) async fn carry_out(&mut self, step: &Step) -> Outcome {
+        let present = self.epoch;
+        let of = |epochs: Epochs| present.filter(|_| epochs == Epochs::Present).unwrap_or(Epoch::from_bits(u128::MAX));
         match step {
             Step::Requests { epoch, waiter, polls, operations } => {
-                let epoch = of(*epoch);
-                let requests = operations.iter().map(|(lock, operation)| Request {
-                    keys: self.keys.locks[*lock].clone(),
-                    epoch,
-                    waiter: WaiterId::from_bits((*waiter).into()),
-                    polls: *polls,
-                    operation: asked(*operation),
+                let (epoch, waiter) = (of(*epoch), WaiterId::from_bits((*waiter).into()));
+                let requests = operations.iter().map(|(lock, operation)| {
+                    let keys = self.keys.locks[*lock].clone();
+                    Request { keys, epoch, waiter, polls: *polls, operation: *operation }
                 });
                 Outcome::Replied(self.submit(requests.collect()).await)
             }
             Step::Look(epoch) => {
-                let epoch = (*epoch != Epochs::Any).then(|| of(*epoch));
-                let look = Look { keys: self.keys.locks.to_vec(), epoch };
+                let look = Look { keys: self.keys.locks.to_vec(), epoch: (*epoch != Epochs::Any).then(|| of(*epoch)) };
                 let states = self.node.look(look).await.map_err(Failure);
                 let times = self.times;
                 Outcome::Looked(states.map(|states| states.into_iter().map(|state| times.state(state)).collect()))
@@ -142,17 +137,17 @@ impl Side {
             formed_over: vec![SetId(3), SetId(4)],
             name: "a set".into(),
             division: Division::default(),
-            seats: vec![Some(Seat { member, address: "a server".into() }), None],
+            seats: vec![Some(Seat { member: OTHER, address: "a server".into() }), None],
         };
         let ballot = Ballot { round: 2, proposer: 7 };
         let record = NodeRecord {
             run_id: self.run_id.clone(),
             member,
             version: 0,
-            was: change.has_roster.then_some(member),
+            was: change.has_roster.then_some(OTHER),
             epoch: change.votes.then(|| Epoch::from_bits(self.next_epoch)),
             roster: change.has_roster.then(|| roster.clone()),
-            previous: vec![member],
+            previous: vec![OTHER],
             promised: change.begins_quarantine.then_some(ballot),
             accepted: change.begins_quarantine.then_some((ballot, roster)),
             quarantines: Vec::new(),
@@ -161,7 +156,7 @@ impl Side {
             expected: if change.is_stale { Some((MemberId { random: 9, micros: 9 }, 9)) } else { found },
             record,
             new_member: change.new_member,
-            begin: if change.begins_quarantine { vec![(member, self.times.ttl)] } else { Vec::new() },
+            begin: if change.begins_quarantine { vec![(OTHER, self.times.ttl)] } else { Vec::new() },
             floor: change.floor,
         };
         let Some(written) = self.node.write_record(&self.keys.keyspace, write).await? else { return Ok(None) };

@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::node::{Kind, Operation, OwnerId};
+use crate::node::{Kind, Operation, OwnerId, QueuePosition};
 
 /// The locks of a sequence, by name. The first and the third share a fence; the last two are slots of one resource, and share a queue.
 pub(super) const LOCKS: [&str; 5] = ["one", "two", "three", "slots{0}", "slots{1}"];
@@ -70,6 +70,24 @@ impl Step {
     /// One request, of a process that is woken.
     pub(super) fn request(waiter: u64, lock: usize, operation: Operation) -> Self {
         Self::Requests { epoch: Epochs::Present, waiter, polls: false, operations: vec![(lock, operation)] }
+    }
+
+    /// The same for a node without readers, which takes them for writers: a downgrade is an extend.
+    pub(super) fn of_writers(mut self) -> Self {
+        if let Self::Requests { operations, .. } = &mut self {
+            for (_, operation) in operations {
+                match operation {
+                    Operation::Acquire { kind: kind @ Kind::Read, .. }
+                    | Operation::Replace { kind: kind @ Kind::Read, .. }
+                    | Operation::Release { position: QueuePosition::Keep { kind: kind @ Kind::Read, .. }, .. } => {
+                        *kind = Kind::Write;
+                    }
+                    Operation::Downgrade { owner, ttl } => *operation = Operation::Extend { owner: *owner, ttl: *ttl },
+                    _ => {}
+                }
+            }
+        }
+        self
     }
 
     /// The same, with its requests one after another.

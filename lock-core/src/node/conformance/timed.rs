@@ -1,14 +1,14 @@
 //! What takes time. It is not compared, but held against what the rules say.
 
+use std::fmt::Debug;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::conformance::Divergence;
-use super::lack::{Lack, Lacks};
+use super::conformance::{Divergence, Runner};
+use super::lack::Lack;
 use super::outcome::{Outcome, Times};
-use super::runner::Runner;
 use super::side::{Keys, Side};
 use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
 use crate::node::limits::QUEUE_TTL;
@@ -45,37 +45,31 @@ pub(super) async fn check(runner: &Runner<'_>) -> Result<usize, Divergence> {
 }
 
 /// A node that is admitted, and what it was asked.
-struct Trial<'a> {
+struct Trial {
     side: Side,
-    lacks: &'a Lacks,
     ttl: Duration,
     steps: Vec<String>,
 }
 
-impl<'a> Trial<'a> {
-    async fn begin(runner: &Runner<'a>) -> Result<Self, Divergence> {
+impl Trial {
+    async fn begin(runner: &Runner<'_>) -> Result<Self, Divergence> {
         let times = Times { ttl: runner.ttl, are_unknown: true };
         let listening = if runner.lacks.listens() { 2 } else { 0 };
         let side = Side::new((runner.node)(), &Keys::fresh(), listening, times).await;
-        let failed = |error: NodeError| differ(&[], &"a node that is ready", &error);
-        let mut trial = Self { side: side.map_err(failed)?, lacks: runner.lacks, ttl: runner.ttl, steps: Vec::new() };
+        let failed = |error: NodeError| differ(&[], "a node that is ready", error);
+        let mut trial = Self { side: side.map_err(failed)?, ttl: runner.ttl, steps: Vec::new() };
         trial.carry_out(&Step::admit()).await;
         Ok(trial)
     }
 
     async fn carry_out(&mut self, step: &Step) -> Outcome {
         self.steps.push(format!("{step:?}"));
-        self.side.carry_out(step, |operation| operation).await
-    }
-
-    async fn expect(&mut self, step: Step, expected: Outcome) -> Result<(), Divergence> {
-        let Some(step) = self.lacks.take_out(step) else { return Ok(()) };
-        let outcome = self.carry_out(&step).await;
-        if outcome == expected { Ok(()) } else { Err(differ(&self.steps, &expected, &outcome)) }
+        self.side.carry_out(step).await
     }
 
     async fn expect_reply(&mut self, lock: usize, operation: Operation, expected: Reply) -> Result<(), Divergence> {
-        self.expect(Step::request(1, lock, operation), Outcome::Replied(vec![Ok(expected)])).await
+        let reply = self.ask(1, lock, operation).await?;
+        self.check(reply == expected, expected, reply)
     }
 
     async fn ask(&mut self, waiter: u64, lock: usize, operation: Operation) -> Result<Reply, Divergence> {
@@ -85,7 +79,7 @@ impl<'a> Trial<'a> {
         {
             return Ok(reply);
         }
-        Err(differ(&self.steps, &"a reply", &outcome))
+        Err(differ(&self.steps, "a reply", outcome))
     }
 
     /// Asks until the lock is granted.
@@ -93,11 +87,8 @@ impl<'a> Trial<'a> {
         let (began, steps) = (Instant::now(), self.steps.len());
         loop {
             let reply = self.ask(1, lock, operation).await?;
-            if reply == (Reply::Granted { token }) {
-                return Ok(());
-            }
             if !matches!(reply, Reply::Held { .. }) || began.elapsed() > PATIENCE {
-                return Err(differ(&self.steps, &Reply::Granted { token }, &reply));
+                return self.check(reply == Reply::Granted { token }, Reply::Granted { token }, reply);
             }
             self.steps.truncate(steps);
             sleep(Duration::from_millis(5)).await;
@@ -120,24 +111,27 @@ impl<'a> Trial<'a> {
     }
 
     fn first_is_too_late(&self, first: Reply, second: Reply) -> Result<(), Divergence> {
-        match (first, second) {
-            (Reply::Held { .. }, Reply::Granted { .. }) => Ok(()),
-            replies => Err(differ(&self.steps, &"Held for the first, and Granted for the second", &replies)),
-        }
+        let replies = (first, second);
+        let is_right = matches!(replies, (Reply::Held { .. }, Reply::Granted { .. }));
+        self.check(is_right, "Held for the first, and Granted for the second", replies)
     }
 
     fn lasted(&self, began: Instant, least: Duration) -> Result<(), Divergence> {
         let elapsed = began.elapsed();
-        if elapsed >= least { Ok(()) } else { Err(differ(&self.steps, &format!("not before {least:?}"), &elapsed)) }
+        self.check(elapsed >= least, format!("not before {least:?}"), elapsed)
+    }
+
+    fn check(&self, is_right: bool, rules: impl Debug, node: impl Debug) -> Result<(), Divergence> {
+        if is_right { Ok(()) } else { Err(differ(&self.steps, rules, node)) }
     }
 }
 
-fn differ(steps: &[String], rules: &dyn std::fmt::Debug, node: &dyn std::fmt::Debug) -> Divergence {
+fn differ(steps: &[String], rules: impl Debug, node: impl Debug) -> Divergence {
     Divergence { seed: None, steps: steps.to_vec(), rules: format!("{rules:?}"), node: format!("{node:?}") }
 }
 
 /// A lock ends with its `ttl`, and not before; one that was extended lives on.
-async fn a_lock_ends_with_its_ttl(mut trial: Trial<'_>) -> Result<(), Divergence> {
+async fn a_lock_ends_with_its_ttl(mut trial: Trial) -> Result<(), Divergence> {
     let (ttl, kind) = (trial.ttl, Kind::Write);
     let extend = Operation::Extend { owner: owner(1), ttl };
     let granted = Instant::now();
@@ -152,14 +146,15 @@ async fn a_lock_ends_with_its_ttl(mut trial: Trial<'_>) -> Result<(), Divergence
 }
 
 /// A lock is granted to nobody for a moment when its holder was evicted, also if it is evicted again; and then to others.
-async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, kind: Kind) -> Result<(), Divergence> {
+async fn nobody_has_an_evicted_lock(mut trial: Trial, lock: usize, kind: Kind) -> Result<(), Divergence> {
     let acquire = |number| acquire(number, None, 0, kind, trial.ttl);
     let (first, next) = (acquire(1), acquire(3));
     trial.expect_reply(lock, first, Reply::Granted { token: 1 }).await?;
     let began = Instant::now();
     for (owners, token, deleted) in [(vec![owner(1)], 50, true), (vec![], 60, false), (vec![owner(2)], 70, false)] {
-        let evict = Step::Evict { lock, epoch: Epochs::Present, owners, token };
-        trial.expect(evict, Outcome::Evicted(Ok(Eviction::Evicted { deleted }))).await?;
+        let evicted = trial.carry_out(&Step::Evict { lock, epoch: Epochs::Present, owners, token }).await;
+        let expected = Outcome::Evicted(Ok(Eviction::Evicted { deleted }));
+        trial.check(evicted == expected, &expected, &evicted)?;
     }
     trial.until_granted(lock, next, 71).await?;
     trial.lasted(began, EVICTION_GAP)
@@ -167,7 +162,7 @@ async fn nobody_has_an_evicted_lock(mut trial: Trial<'_>, lock: usize, kind: Kin
 
 /// A free lock is kept for a waiter that does not come, and then for the next: the first comes too late. Returns false if it took so
 /// long that the second may have been too late as well.
-async fn a_reservation_passes(mut trial: Trial<'_>) -> Result<bool, Divergence> {
+async fn a_reservation_passes(mut trial: Trial) -> Result<bool, Divergence> {
     let (lock, kind) = (1, Kind::Write);
     let released = trial.release_to(lock, kind, &[1, 2]).await?;
     sleep(RESERVATION_TTL + Duration::from_millis(5)).await;
@@ -180,7 +175,7 @@ async fn a_reservation_passes(mut trial: Trial<'_>) -> Result<bool, Divergence> 
 }
 
 /// A slot is free, and the waiter that is called does not come: the next takes it.
-async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial<'_>) -> Result<(), Divergence> {
+async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial) -> Result<(), Divergence> {
     let (lock, kind) = (FIRST_SLOT, Kind::Permit { of: 1 });
     trial.release_to(lock, kind, &[1, 2]).await?;
     sleep(RESERVATION_TTL + Duration::from_millis(5)).await;
@@ -190,10 +185,10 @@ async fn a_waiter_that_was_called_for_a_slot_is_passed(mut trial: Trial<'_>) -> 
 }
 
 /// A slot is free, and the only waiter does not come: a caller that does not wait takes it.
-async fn a_waiter_that_was_called_for_a_slot_keeps_nobody_out(mut trial: Trial<'_>) -> Result<(), Divergence> {
+async fn a_waiter_that_was_called_for_a_slot_keeps_nobody_out(mut trial: Trial) -> Result<(), Divergence> {
     let (lock, kind) = (FIRST_SLOT, Kind::Permit { of: 1 });
     let released = trial.release_to(lock, kind, &[2]).await?;
     trial.until_granted(lock, trial.acquire(7, 0, kind), 2).await?;
     let elapsed = released.elapsed();
-    if elapsed < QUEUE_TTL / 2 { Ok(()) } else { Err(differ(&trial.steps, &"before the queue is over", &elapsed)) }
+    trial.check(elapsed < QUEUE_TTL / 2, "before the queue is over", elapsed)
 }
