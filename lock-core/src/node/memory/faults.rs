@@ -49,8 +49,8 @@ impl MemoryNode {
         let mut state = self.shared.lock();
         state.delay = delay.min(FAR);
         let latest = Instant::now() + state.delay;
-        for delayed in &mut state.delayed {
-            delayed.due = delayed.due.min(latest);
+        for (due, _) in &mut state.delayed {
+            *due = latest.min(*due);
         }
         drop(state);
         self.shared.delay_changed.notify_waiters();
@@ -65,15 +65,14 @@ impl MemoryNode {
     pub fn forget(&self) {
         let mut state = self.shared.lock();
         state.cut();
-        let run_id = fresh_run_id(state.now().as_nanos());
-        state.store = Store::new(run_id);
+        state.store = Store::new(fresh_run_id());
     }
 
     /// Restarts the node with its data. It cannot know whether they are all there.
     pub fn restart(&self) {
         let mut state = self.shared.lock();
         state.cut();
-        state.store.run_id = fresh_run_id(state.now().as_nanos());
+        state.store.run_id = fresh_run_id();
     }
 
     /// Copies all that the node has, for [`restore`](Self::restore).

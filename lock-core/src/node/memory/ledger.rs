@@ -55,16 +55,10 @@ impl Ledger {
 
     /// For how long an owner that does not hold the lock cannot have it, because it is held, or because the owner was evicted: then for no
     /// time that the node knows. `None` if it can have it.
-    pub(super) fn refusal(
-        &self,
-        keys: &LockKeys,
-        held: Option<Held>,
-        (owner, kind): (OwnerId, Kind),
-        now: Duration,
-    ) -> Option<Duration> {
-        let is_free = held.is_none_or(|held| held.by_readers && kind.is_read());
+    pub(super) fn refusal(&self, keys: &LockKeys, held: Option<Held>, claim: Claim, now: Duration) -> Option<Duration> {
+        let is_free = held.is_none_or(|held| held.by_readers && claim.kind.is_read());
         // Also if the lock is free: a request of the evicted that was sent before may come after everything else.
-        let is_evicted = self.tombstones.of(keys.lock_key(), now).contains(&owner);
+        let is_evicted = self.tombstones.of(keys.lock_key(), now).contains(&claim.owner);
         (!is_free || is_evicted).then(|| held.map_or(Duration::ZERO, |held| held.remaining))
     }
 
@@ -76,7 +70,7 @@ impl Ledger {
         (hint, tokens): (u64, u32),
         now: Duration,
     ) -> Result<Reply, NodeError> {
-        let fence = self.fence(keys);
+        let fence = self.records.fence(keys);
         // A reader that joins others has their token. It is larger than that of every writer before them, and nobody writes
         // between.
         let joins = claim.kind.is_read() && self.lock(keys, now).is_some();
@@ -86,7 +80,7 @@ impl Ledger {
     }
 
     pub(super) fn confirm(&mut self, keys: &LockKeys, owner: OwnerId, token: u64, now: Duration) -> Reply {
-        let fence = self.fence(keys);
+        let fence = self.records.fence(keys);
         // A fence only rises: behind a higher one, a larger token may be in use already.
         if !self.is_held_by(keys, owner, Kind::Read, now) || fence > token {
             return Reply::Refused { fence };
@@ -122,8 +116,8 @@ impl Ledger {
         if self.is_held_by(keys, owner, kind, now) {
             return Ok(Reply::Kept);
         }
-        let (held, fence) = (self.held(keys, now), self.fence(keys));
-        if self.refusal(keys, held, (owner, kind), now).is_some() {
+        let (held, fence) = (self.held(keys, now), self.records.fence(keys));
+        if self.refusal(keys, held, claim, now).is_some() {
             return Ok(Reply::Gone);
         }
         // Those who join a reader that is put back after a writer had the lock must not have the token of that writer.
@@ -148,7 +142,7 @@ impl Ledger {
     pub(super) fn evict(&mut self, evict: &Evict, now: Duration) -> Result<Eviction, NodeError> {
         let Evict { keys, holders, token, barred_for, .. } = evict;
         let lock = self.lock(keys, now);
-        let (fence, is_held) = (self.fence(keys), lock.is_some_and(|lock| !lock.is_nobodys()));
+        let (fence, is_held) = (self.records.fence(keys), lock.is_some_and(|lock| !lock.is_nobodys()));
         // An owner that the eviction did not see acquired the lock after it began, and keeps it.
         if lock.is_some_and(|lock| !lock.is_held_only_by(holders, now)) {
             return Ok(Eviction::Superseded);
@@ -180,13 +174,9 @@ impl Ledger {
             holder: lock.map(Lock::holder),
             remaining: lock.map(|lock| lock.expires - now),
             readers: lock.map_or(Vec::new(), |lock| lock.readers(now)),
-            fence: self.fence(keys),
+            fence: self.records.fence(keys),
             evicted: self.tombstones.of(keys.lock_key(), now).to_vec(),
         }
-    }
-
-    pub(super) fn fence(&self, keys: &LockKeys) -> u64 {
-        self.records.fence(keys)
     }
 
     pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::stream::unfold;
+use futures_util::future::ready;
+use futures_util::stream::{StreamExt as _, poll_fn};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -53,10 +53,9 @@ impl MemoryNode {
     pub fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let shared = Shared {
             state: Mutex::new(State {
-                store: Store::new(fresh_run_id(number)),
+                store: Store::new(fresh_run_id()),
                 delayed: VecDeque::new(),
                 executor: None,
                 runtime: None,
@@ -66,7 +65,7 @@ impl MemoryNode {
                 delay: Duration::ZERO,
                 drop_replies: false,
                 started: Instant::now(),
-                started_micros: u64::try_from(since_epoch.as_micros()).unwrap_or_default(),
+                clock_began: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
                 clock_offset: Duration::ZERO,
             }),
             delay_changed: Notify::new(),
@@ -97,22 +96,18 @@ impl LockNode for MemoryNode {
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        let started_micros = {
-            let mut state = self.shared.lock();
-            if state.link.is_cancelled() && !state.down {
-                state.link = CancellationToken::new();
-            }
-            // Requests may come from outside a runtime, and one that is delayed needs a timer.
-            state.runtime = Handle::try_current().ok();
-            state.started_micros
-        };
+        let mut state = self.shared.lock();
+        if state.link.is_cancelled() && !state.down {
+            state.link = CancellationToken::new();
+        }
+        // Requests may come from outside a runtime, and one that is delayed needs a timer.
+        state.runtime = Handle::try_current().ok();
+        drop(state);
         let keyspace = Arc::clone(keyspace);
-        self.shared.submit(move |store, now| Inspection {
-            run_id: store.run_id.clone(),
-            log_position: Some(store.log_position),
-            durable: false,
-            clock_micros: clock_at(started_micros, now),
-            record: store.ledger.records.find(&keyspace),
+        self.shared.submit(move |store, now| {
+            let (run_id, record) = (store.run_id.clone(), store.ledger.records.find(&keyspace));
+            let log_position = Some(store.log_position);
+            Ok(Inspection { run_id, log_position, durable: false, clock_micros: micros(now), record })
         })
     }
 
@@ -121,13 +116,13 @@ impl LockNode for MemoryNode {
         keyspace: &Arc<Keyspace>,
         write: RecordWrite,
     ) -> NodeFuture<Result<Option<NodeRecord>, NodeError>> {
-        let (keyspace, started_micros) = (Arc::clone(keyspace), self.shared.lock().started_micros);
-        self.shared.submit(move |store, now| store.write_record(&keyspace, &write, clock_at(started_micros, now)))
+        let keyspace = Arc::clone(keyspace);
+        self.shared.submit(move |store, now| Ok(store.write_record(&keyspace, &write, micros(now))))
     }
 
     fn read_fences(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Option<FenceReading>, NodeError>> {
         let keyspace = Arc::clone(keyspace);
-        self.shared.submit(move |store, _| store.ledger.records.highest_fence(&keyspace, &store.run_id))
+        self.shared.submit(move |store, _| Ok(store.ledger.records.highest_fence(&keyspace, &store.run_id)))
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
@@ -144,13 +139,11 @@ impl LockNode for MemoryNode {
     }
 
     fn look(&self, look: Look) -> NodeFuture<Result<Vec<LockState>, NodeError>> {
-        let looked = self.shared.submit(move |store, now| store.look(&look, now));
-        Box::pin(async move { looked.await? })
+        self.shared.submit(move |store, now| store.look(&look, now))
     }
 
     fn evict(&self, evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
-        let evicted = self.shared.submit(move |store, now| store.evict(&evict, now));
-        Box::pin(async move { evicted.await? })
+        self.shared.submit(move |store, now| store.evict(&evict, now))
     }
 
     fn wakeups(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
@@ -160,17 +153,10 @@ impl LockNode for MemoryNode {
             if state.is_cut() {
                 return Err(is_down());
             }
-            let receiver = state.store.waiting.listen(waiter);
+            let mut receiver = state.store.waiting.listen(waiter);
             drop(state);
-            let wakeups: Wakeups = Box::pin(unfold((node, receiver), |(node, mut receiver)| async {
-                loop {
-                    let wakeup = receiver.recv().await?;
-                    if !node.lock().drop_replies {
-                        return Some((wakeup, (node, receiver)));
-                    }
-                }
-            }));
-            Ok(wakeups)
+            let wakeups = poll_fn(move |cx| receiver.poll_recv(cx));
+            Ok(Box::pin(wakeups.filter(move |_| ready(!node.lock().drop_replies))) as Wakeups)
         })
     }
 
@@ -185,13 +171,13 @@ impl LockNode for MemoryNode {
     }
 }
 
-/// What a node's clock shows, in microseconds since the Unix epoch, this long after the node was created.
-fn clock_at(started_micros: u64, now: Duration) -> u64 {
-    started_micros + u64::try_from(now.as_micros()).unwrap_or_default()
+/// What a node's clock shows, in microseconds since the Unix epoch.
+fn micros(now: Duration) -> u64 {
+    u64::try_from(now.as_micros()).unwrap_or_default()
 }
 
 /// A run id that no other node and no earlier run of this one has.
-pub(super) fn fresh_run_id(salt: impl fmt::Display) -> String {
+pub(super) fn fresh_run_id() -> String {
     static RUNS: AtomicU64 = AtomicU64::new(1);
-    format!("memory-run-{}-{salt}", RUNS.fetch_add(1, Ordering::Relaxed))
+    format!("memory-run-{}", RUNS.fetch_add(1, Ordering::Relaxed))
 }

@@ -7,21 +7,15 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::store::Store;
 use crate::mutex::Mutex;
 use crate::node::{NodeError, NodeFuture, ReplySender};
 
-/// An access to the store, to be executed later.
-pub(super) struct Delayed {
-    pub(super) due: Instant,
-    pub(super) execute: Box<Access>,
-}
-
-/// Uses the store at a time on the node's clock.
-type Access = dyn FnOnce(&mut Store, Duration) + Send;
+/// An access to the store at a time on the node's clock, and when it is due.
+type Delayed = (Instant, Box<dyn FnOnce(&mut Store, Duration) + Send>);
 
 /// What the clones of a node share.
 pub(super) struct Shared {
@@ -47,7 +41,8 @@ pub(super) struct State {
     pub(super) delay: Duration,
     pub(super) drop_replies: bool,
     pub(super) started: Instant,
-    pub(super) started_micros: u64,
+    /// What the node's clock showed then.
+    pub(super) clock_began: Duration,
     pub(super) clock_offset: Duration,
 }
 
@@ -59,7 +54,7 @@ impl Shared {
     /// Submits an access, and returns the future of its result.
     pub(super) fn submit<T: Send + 'static>(
         self: &Arc<Self>,
-        access: impl FnOnce(&mut Store, Duration) -> T + Send + 'static,
+        access: impl FnOnce(&mut Store, Duration) -> Result<T, NodeError> + Send + 'static,
     ) -> NodeFuture<Result<T, NodeError>> {
         let (sender, result) = oneshot::channel();
         let mut state = self.lock();
@@ -75,7 +70,7 @@ impl Shared {
                 link.cancelled().await;
                 return Err(connection_lost());
             }
-            result.await.map_err(|_| connection_lost())
+            result.await.unwrap_or_else(|_| Err(connection_lost()))
         })
     }
 
@@ -91,9 +86,9 @@ impl Shared {
             return access(&mut state.store, now);
         }
         // Never before an earlier access, whatever the delay was changed to in between.
-        let earliest = state.delayed.back().map_or(state.started, |last| last.due);
+        let earliest = state.delayed.back().map_or(state.started, |(due, _)| *due);
         let due = (Instant::now() + state.delay).max(earliest);
-        state.delayed.push_back(Delayed { due, execute: Box::new(access) });
+        state.delayed.push_back((due, Box::new(access)));
         self.execute_due(state);
         let is_running = state.executor.as_ref().is_some_and(|executor| !executor.is_finished());
         if !state.delayed.is_empty() && !is_running {
@@ -106,11 +101,11 @@ impl Shared {
     /// Executes what is due by now.
     pub(super) fn execute_due(&self, state: &mut State) {
         let now = Instant::now();
-        while state.delayed.front().is_some_and(|delayed| delayed.due <= now) {
+        while state.delayed.front().is_some_and(|(due, _)| *due <= now)
+            && let Some((_, execute)) = state.delayed.pop_front()
+        {
             let node_time = state.now();
-            if let Some(delayed) = state.delayed.pop_front() {
-                (delayed.execute)(&mut state.store, node_time);
-            }
+            execute(&mut state.store, node_time);
         }
     }
 
@@ -121,25 +116,21 @@ impl Shared {
             let due = {
                 let mut state = self.lock();
                 self.execute_due(&mut state);
-                let Some(next) = state.delayed.front() else {
+                let Some((due, _)) = state.delayed.front() else {
                     state.executor = None;
                     return;
                 };
-                next.due
+                *due
             };
-            tokio::select! {
-                biased;
-                () = sleep_until(due) => {}
-                () = delay_changed => {}
-            }
+            _ = timeout_at(due, delay_changed).await;
         }
     }
 }
 
 impl State {
-    /// The time since the node was created, on its own clock.
+    /// The time since the Unix epoch, on the node's clock.
     pub(super) fn now(&self) -> Duration {
-        self.started.elapsed() + self.clock_offset
+        self.clock_began + self.started.elapsed() + self.clock_offset
     }
 
     /// Loses everything that is under way, as when a connection breaks.

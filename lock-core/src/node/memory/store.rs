@@ -89,9 +89,9 @@ impl Store {
         let held = self.ledger.held(keys, now);
         // The same attempt again.
         if held.is_some() && self.ledger.is_held_by(keys, owner, kind, now) {
-            return Ok(Reply::Granted { token: self.ledger.fence(keys) });
+            return Ok(Reply::Granted { token: self.ledger.records.fence(keys) });
         }
-        let refusal = self.ledger.refusal(keys, held, (owner, kind), now);
+        let refusal = self.ledger.refusal(keys, held, claim, now);
         // The ledger is asked before the waiting room, and decides alone whether it may be granted. This can only say that it is
         // not yet.
         let wait =

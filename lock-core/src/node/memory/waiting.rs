@@ -47,8 +47,8 @@ impl WaitingRoom {
     /// caller's turn. A caller that waits, and has to, enters the queue.
     pub(super) fn must_wait(&mut self, attempt: Attempt<'_>, holds: Holds<'_>, now: Duration) -> Option<Reply> {
         let Attempt { request: &Request { ref keys, waiter, .. }, since, kind, held, refusal } = attempt;
-        if let Some(slot) = keys.slot() {
-            return self.must_wait_for_slot(attempt, slot, holds, now);
+        if keys.slot().is_some() {
+            return self.must_wait_for_slot(attempt, holds, now);
         }
         let is_known = self.expire(keys, now);
         let (remaining, position) = match (refusal, held) {

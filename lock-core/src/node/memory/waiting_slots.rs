@@ -23,12 +23,11 @@ impl WaitingRoom {
     pub(super) fn must_wait_for_slot(
         &mut self,
         attempt: Attempt<'_>,
-        slot: u32,
         holds: Holds<'_>,
         now: Duration,
     ) -> Option<Reply> {
         let Attempt { request: &Request { ref keys, waiter, .. }, since, kind, refusal, .. } = attempt;
-        let (is_refused, holds) = (refusal.is_some(), |slot| holds(&keys.with_slot(slot)));
+        let (slot, is_refused, holds) = (keys.slot()?, refusal.is_some(), |slot| holds(&keys.with_slot(slot)));
         self.expire(keys, now);
         let permits = kind.permits(slot);
         let free: Slots = (0..permits).filter(|slot| holds(*slot).is_none()).collect();
