@@ -54,6 +54,11 @@ pub(super) fn parse_number(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|number| *number <= MAX_TOKEN)
 }
 
+/// Refuses a number that no node has counted to.
+pub(super) fn check_number(number: u64, what: &str) -> Result<(), NodeError> {
+    if number <= MAX_TOKEN { Ok(()) } else { Err(NodeError::Protocol { reply: format!("{number} {what}") }) }
+}
+
 /// The last of the tokens that an acquire gets from a fence. The hint of a clock only ever raises them.
 pub(super) fn next_token(fence: u64, hint: u64, tokens: u32) -> Result<u64, NodeError> {
     let next = hint.max(fence.saturating_add(1)).saturating_add(u64::from(tokens).saturating_sub(1));

@@ -62,51 +62,34 @@ pub(super) trait Session: Send + Sync + 'static {
     }
 }
 
-/// The life of one session. Clones are the same link.
-pub(super) struct Link<S>(Arc<Shared<S>>);
-
-struct Shared<S> {
-    session: Arc<S>,
+/// The life of one session.
+pub(super) struct Link<S> {
+    pub(super) session: Arc<S>,
     submissions: Submissions,
     worker: Task,
-    gone: CancellationToken,
+    /// Cancelled when the session is known to be lost.
+    pub(super) gone: CancellationToken,
     found: Mutex<Found>,
-}
-
-impl<S> Clone for Link<S> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
 }
 
 impl<S: Session> Link<S> {
     /// A link whose `worker` writes the submissions. `gone` is cancelled when the session is lost, and ends the worker.
-    pub(super) fn new(session: Arc<S>, submissions: Submissions, worker: Task, gone: CancellationToken) -> Self {
-        Self(Arc::new(Shared { session, submissions, worker, gone, found: Mutex::default() }))
-    }
-
-    #[cfg(any(feature = "redis", feature = "zookeeper"))]
-    pub(super) fn session(&self) -> &Arc<S> {
-        &self.0.session
-    }
-
-    /// Cancelled when the session is known to be lost.
-    pub(super) fn gone(&self) -> &CancellationToken {
-        &self.0.gone
+    pub(super) fn new(session: Arc<S>, submissions: Submissions, worker: Task, gone: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { session, submissions, worker, gone, found: Mutex::default() })
     }
 
     /// Gives it up. What was not written by now never is. The servers of a session end that when they are told, or have not heard of it
     /// for its timeout.
     pub(super) fn close(&self) {
-        self.0.gone.cancel();
-        self.0.worker.end();
+        self.gone.cancel();
+        self.worker.end();
     }
 
     pub(super) async fn inspect(&self, keyspace: &Keyspace) -> Result<Inspection, NodeError> {
-        let before = self.0.found.lock().run_id.clone();
-        let inspection = timeout(S::INSPECTION_TIMEOUT, self.0.session.inspect(keyspace, before.as_deref())).await;
+        let before = self.found.lock().run_id.clone();
+        let inspection = timeout(S::INSPECTION_TIMEOUT, self.session.inspect(keyspace, before.as_deref())).await;
         let inspection = self.checked(inspection.unwrap_or(Err(NodeError::TimedOut)));
-        self.0.found.lock().inspected(&inspection);
+        self.found.lock().inspected(&inspection);
         inspection
     }
 
@@ -114,7 +97,7 @@ impl<S: Session> Link<S> {
     fn submit(&self, submission: Submission) {
         let is_admitted = submission.messages().try_for_each(|message| self.check_epoch(message.request.epoch));
         match is_admitted {
-            Ok(()) => self.0.submissions.send(submission, S::LOST),
+            Ok(()) => self.submissions.send(submission, S::LOST),
             Err(error) if submission.is_single() => refuse(submission.into_messages(), &error),
             // Each has its own answer.
             Err(_) => submission.into_messages().for_each(|message| self.submit(message.into())),
@@ -123,20 +106,20 @@ impl<S: Session> Link<S> {
 
     /// Gives the session up after an error that concerns all of it.
     fn checked<T>(&self, answer: Result<T, NodeError>) -> Result<T, NodeError> {
-        if answer.as_ref().is_err_and(|error| self.0.session.is_ended_by(error)) {
-            self.0.gone.cancel();
+        if answer.as_ref().is_err_and(|error| self.session.is_ended_by(error)) {
+            self.gone.cancel();
         }
         answer
     }
 
     fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
-        if S::CHECKS_EPOCHS { Ok(()) } else { self.0.found.lock().check_epoch(epoch) }
+        if S::CHECKS_EPOCHS { Ok(()) } else { self.found.lock().check_epoch(epoch) }
     }
 }
 
 /// The link that a node has at present: at most one.
 pub(super) struct PresentLink<S> {
-    link: Mutex<Option<Link<S>>>,
+    link: Mutex<Option<Arc<Link<S>>>>,
     /// Held while a link is opened, so that there are never two.
     opening: tokio::sync::Mutex<()>,
 }
@@ -151,8 +134,8 @@ impl<S: Session> PresentLink<S> {
     /// The present link if it is not lost, otherwise a new one.
     pub(super) async fn get_or_open(
         &self,
-        open: impl Future<Output = Result<Link<S>, NodeError>>,
-    ) -> Result<Link<S>, NodeError> {
+        open: impl Future<Output = Result<Arc<Link<S>>, NodeError>>,
+    ) -> Result<Arc<Link<S>>, NodeError> {
         let _opening = self.opening.lock().await;
         // Another one may have opened it while this one waited.
         if let Ok(link) = self.inspected() {
@@ -164,8 +147,8 @@ impl<S: Session> PresentLink<S> {
     }
 
     /// The link of the inspection that led here: behind a new one there may be another server.
-    pub(super) fn inspected(&self) -> Result<Link<S>, NodeError> {
-        let present = self.link.lock().clone().filter(|link| !link.gone().is_cancelled());
+    pub(super) fn inspected(&self) -> Result<Arc<Link<S>>, NodeError> {
+        let present = self.link.lock().clone().filter(|link| !link.gone.is_cancelled());
         present.ok_or_else(|| NodeError::Unreachable { reason: S::LOST.into() })
     }
 
@@ -188,7 +171,7 @@ impl<S: Session> PresentLink<S> {
 
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
         match self.even_if_lost() {
-            Some(link) => link.submit(link.0.submissions.message(request, reply_to).into()),
+            Some(link) => link.submit(link.submissions.message(request, reply_to).into()),
             None => reply_to.send(Err(not_connected())),
         }
     }
@@ -202,7 +185,7 @@ impl<S: Session> PresentLink<S> {
     }
 
     /// The present link. If it is lost, it refuses requests. They would wait for the mutex, so it is not held meanwhile.
-    fn even_if_lost(&self) -> Option<Link<S>> {
+    fn even_if_lost(&self) -> Option<Arc<Link<S>>> {
         self.link.lock().clone()
     }
 
@@ -216,11 +199,11 @@ impl<S: Session> PresentLink<S> {
         Box::pin(async move {
             let link = link?;
             // What is written was decided by what an earlier memory had. This one may be another server's.
-            if !link.0.found.lock().is_memory_of(&write) {
+            if !link.found.lock().is_memory_of(&write) {
                 return Ok(None);
             }
-            let written = link.checked(link.0.session.write_record(&keyspace, &write).await)?;
-            link.0.found.lock().written(written.as_ref());
+            let written = link.checked(link.session.write_record(&keyspace, &write).await)?;
+            link.found.lock().written(written.as_ref());
             Ok(written)
         })
     }
@@ -229,8 +212,8 @@ impl<S: Session> PresentLink<S> {
         let (link, keyspace) = (self.inspected(), Arc::clone(keyspace));
         Box::pin(async move {
             let link = link?;
-            let run_id = link.0.found.lock().run_id.clone().unwrap_or_default();
-            link.checked(link.0.session.read_fences(&keyspace, &run_id).await)
+            let run_id = link.found.lock().run_id.clone().unwrap_or_default();
+            link.checked(link.session.read_fences(&keyspace, &run_id).await)
         })
     }
 
@@ -239,7 +222,7 @@ impl<S: Session> PresentLink<S> {
         Box::pin(async move {
             let link = link?;
             look.epoch.map_or(Ok(()), |epoch| link.check_epoch(epoch))?;
-            link.checked(link.0.session.look(&look).await)
+            link.checked(link.session.look(&look).await)
         })
     }
 
@@ -248,21 +231,17 @@ impl<S: Session> PresentLink<S> {
         Box::pin(async move {
             let link = link?;
             link.check_epoch(evict.epoch)?;
-            link.checked(link.0.session.evict(&evict).await)
+            link.checked(link.session.evict(&evict).await)
         })
     }
 
     /// Resolves when the link is known to be lost, has no connection, or there is none.
     pub(super) fn disconnected(&self) -> NodeFuture<()> {
         // Without the link itself, which lives no longer than the node uses it.
-        let parts = self.link.lock().as_ref().map(|link| (link.0.gone.clone(), link.0.session.disconnected()));
+        let parts = self.link.lock().as_ref().map(|link| (link.gone.clone(), link.session.disconnected()));
         Box::pin(async move {
             let Some((gone, disconnected)) = parts else { return };
-            tokio::select! {
-                biased;
-                () = gone.cancelled() => {}
-                () = disconnected => {}
-            }
+            _ = gone.run_until_cancelled(disconnected).await;
         })
     }
 }

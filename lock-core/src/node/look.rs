@@ -1,7 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{LockKeys, MAX_TOKEN, NodeError};
+use super::limits::check_number;
+use super::{LockKeys, NodeError};
 use crate::random::{Epoch, OwnerId};
 
 /// What a node is asked about locks, in one request that changes nothing.
@@ -36,11 +37,8 @@ impl LockState {
     /// a remaining time.
     pub(crate) fn check(self) -> Result<Self, NodeError> {
         // What a node says is not trusted: beyond that, a token would not fit the JSON numbers and SQL integers of users.
-        if self.fence <= MAX_TOKEN {
-            Ok(Self { holder: self.holder.filter(|holder| *holder != Holder::Owner(OwnerId::NOBODY)), ..self })
-        } else {
-            Err(NodeError::Protocol { reply: format!("the fence {}", self.fence) })
-        }
+        check_number(self.fence, "as a fence")?;
+        Ok(Self { holder: self.holder.filter(|holder| *holder != Holder::Owner(OwnerId::NOBODY)), ..self })
     }
 
     /// In what time it is free, if nobody releases it: at once, or in a moment after an eviction. `None` if its key does not expire.

@@ -12,7 +12,6 @@ mod credentials;
 mod evict;
 mod forward;
 mod found;
-mod inspection;
 mod invalid_url;
 mod keyspace;
 mod limits;
@@ -46,7 +45,6 @@ mod zookeeper;
 pub(crate) use self::credentials::CredentialsProvider;
 pub use self::credentials::{Credentials, InvalidCredentials};
 pub use self::evict::{EVICTION_GAP, Evict, Eviction};
-pub use self::inspection::{FoundRecord, Inspection};
 pub use self::invalid_url::InvalidUrl;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
@@ -57,7 +55,7 @@ pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::{MemoryBackup, MemoryNode};
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresNode;
-pub use self::record::{FenceReading, NodeRecord, Quarantine, RecordWrite};
+pub use self::record::{FenceReading, FoundRecord, Inspection, NodeRecord, Quarantine, RecordWrite};
 #[cfg(feature = "redis")]
 pub use self::redis::{InvalidReplication, RedisNode};
 #[cfg(feature = "redis")]

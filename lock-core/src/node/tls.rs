@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use rustls_native_certs::load_native_certs;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, ClientConfig, RootCertStore};
 
+use super::tcp::Io;
 use super::{NodeError, Refusal};
 
 /// How long the handshake may take. Shorter than connecting may, so that the error can say what was waited for.
@@ -102,13 +101,10 @@ impl Tls {
     }
 
     /// Secures a connection to the server.
-    pub(super) async fn shake_hands<S>(&self, stream: S) -> Result<TlsStream<S>, NodeError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
+    pub(super) async fn shake_hands(&self, stream: impl Io) -> Result<Box<dyn Io>, NodeError> {
         let connector = self.connector()?;
         match timeout(HANDSHAKE_TIMEOUT, connector.connect(self.name.clone(), stream)).await {
-            Ok(Ok(stream)) => Ok(stream),
+            Ok(Ok(stream)) => Ok(Box::new(stream)),
             Ok(Err(error)) => Err(match cause_in(&error) {
                 Some(cause) => refusal(cause),
                 None => NodeError::Unreachable { reason: format!("TLS handshake: {error}") },

@@ -110,7 +110,7 @@ pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
     let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
     #[cfg(feature = "tls")]
     if let Some(tls) = &address.tls {
-        return Ok(Box::new(secure(tls, stream).await?));
+        return secure(tls, stream).await;
     }
     Ok(stream)
 }

@@ -27,7 +27,7 @@ use crate::node::{
 };
 use crate::task::Task;
 
-pub(super) type Link = link::Link<Session>;
+pub(super) type Link = Arc<link::Link<Session>>;
 
 /// Connects, and prepares the session.
 pub(super) async fn open(source: &Source, synchronous: bool, last_words: &LastWords) -> Result<Link, NodeError> {
@@ -40,7 +40,7 @@ pub(super) async fn open(source: &Source, synchronous: bool, last_words: &LastWo
     Handle::current().spawn(sweep(Arc::clone(&session), gone.clone(), source.name.clone()));
     // Not ended with the link: its work begins then, and takes seconds at most.
     Handle::current().spawn(cancel_unanswered(source.clone(), Arc::clone(&session), gone.clone()));
-    Ok(Link::new(session, submissions, worker, gone))
+    Ok(link::Link::new(session, submissions, worker, gone))
 }
 
 impl Session {

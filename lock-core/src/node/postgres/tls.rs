@@ -1,9 +1,9 @@
 //! TLS, which a client asks for before it logs in.
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio_rustls::client::TlsStream;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::classify::io_error;
+use crate::node::tcp::Io;
 use crate::node::tls::Tls;
 use crate::node::{NodeError, Refusal};
 
@@ -11,10 +11,7 @@ use crate::node::{NodeError, Refusal};
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// Asks the server for TLS, and shakes hands.
-pub(super) async fn secure<S>(tls: &Tls, mut stream: S) -> Result<TlsStream<S>, NodeError>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+pub(super) async fn secure(tls: &Tls, mut stream: Box<dyn Io>) -> Result<Box<dyn Io>, NodeError> {
     stream.write_all(&SSL_REQUEST).await.map_err(|error| io_error(&error))?;
     // One byte, and no more: what follows it unencrypted may be from anybody.
     match stream.read_u8().await.map_err(|error| io_error(&error))? {

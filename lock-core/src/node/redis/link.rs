@@ -30,7 +30,7 @@ use crate::node::{
 };
 use crate::task::Task;
 
-pub(super) type Link = link::Link<Session>;
+pub(super) type Link = Arc<link::Link<Session>>;
 
 /// A connection that carries requests, and what the server says unasked. The shards of a node that lead to the same server share it, each
 /// by a link of its own, unless the node is `replicated`.
@@ -72,7 +72,7 @@ pub(super) async fn open(connected: Connected, pushes: Pushes, node: &Shared) ->
 pub(super) fn link_over(session: Arc<Session>) -> Link {
     let (submissions, worker) = (session.submissions.clone(), session.worker.clone());
     let gone = session.gone().clone();
-    Link::new(session, submissions, worker, gone)
+    link::Link::new(session, submissions, worker, gone)
 }
 
 /// Loads the script, so that requests can refer to it by its hash; and if messages arrive over the connection, has the server say over

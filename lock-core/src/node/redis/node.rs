@@ -276,7 +276,7 @@ impl LockNode for RedisNode {
 
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let (link, keyspace) = (self.0.link.inspected(), Arc::clone(keyspace));
-        Box::pin(async move { link?.session().wakeups(&keyspace, waiter).await })
+        Box::pin(async move { link?.session.wakeups(&keyspace, waiter).await })
     }
 
     forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected disconnect);

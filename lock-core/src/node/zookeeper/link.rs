@@ -30,7 +30,7 @@ use crate::task::Task;
 pub(super) const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The session outlives its connections: the client opens another one when one is lost.
-pub(super) type Link = link::Link<Session>;
+pub(super) type Link = Arc<link::Link<Session>>;
 
 /// Opens a session.
 pub(super) async fn open(address: &Address, max_ttl: Duration, tick: Duration) -> Result<Link, NodeError> {
@@ -38,7 +38,7 @@ pub(super) async fn open(address: &Address, max_ttl: Duration, tick: Duration) -
     let (gone, (submissions, receiver)) = (CancellationToken::new(), Submissions::channel());
     let worker = Worker::new(Arc::clone(&session), gone.clone()).run(receiver, Heard::interval(tick));
     let worker = Task::spawn_on(&Handle::current(), worker);
-    Ok(Link::new(session, submissions, worker, gone))
+    Ok(link::Link::new(session, submissions, worker, gone))
 }
 
 impl link::Session for Session {

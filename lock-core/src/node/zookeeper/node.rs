@@ -109,8 +109,8 @@ impl Shared {
             return Err(Refusal::Unusable { reason: out_of_range.to_string() }.into());
         }
         if let Ok(link) = self.link.inspected() {
-            reconnect(link.session(), link.gone()).await?;
-            if !link.gone().is_cancelled() {
+            reconnect(&link.session, &link.gone).await?;
+            if !link.gone.is_cancelled() {
                 return Ok(link);
             }
         }
@@ -132,7 +132,7 @@ impl LockNode for ZooKeeperNode {
 
     fn wakeups(&self, _: &Arc<Keyspace>, _: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let link = self.0.link.inspected();
-        Box::pin(async move { link.map(|link| listen(link.session(), link.gone().clone())) })
+        Box::pin(async move { link.map(|link| listen(&link.session, link.gone.clone())) })
     }
 
     fn node_timeout(&self, _: Duration) -> Duration {
