@@ -1,9 +1,13 @@
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
+use std::io;
+use std::sync::Arc;
 
-use super::network::Network;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVersion};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::node::tcp::Io;
 #[cfg(feature = "tls")]
 use crate::node::tls::Tls;
-use crate::node::{InvalidUrl, NodeError};
+use crate::node::{InvalidUrl, NodeError, NodeFuture};
 
 /// A server of a URL: where it is, how to log in, and how to secure the connection if it is to be.
 #[derive(Clone)]
@@ -105,6 +109,32 @@ impl Server {
                 .transpose()
                 .map_err(|reason| NodeError::Unreachable { reason })?,
         })
+    }
+}
+
+/// Another network than TCP, that of a simulation: opens streams to hosts and ports. Clones are the same network.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Network(Arc<Dial>);
+
+type Dial = dyn Fn(&str, u16) -> NodeFuture<io::Result<Box<dyn Io>>> + Send + Sync;
+
+impl Network {
+    /// A network in which `dial` opens streams.
+    pub fn new<F, Fut, S>(dial: F) -> Self
+    where
+        F: Fn(&str, u16) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        Self(Arc::new(move |host, port| {
+            let dialing = dial(host, port);
+            Box::pin(async move { Ok(Box::new(dialing.await?) as Box<dyn Io>) })
+        }))
+    }
+
+    pub(super) async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Io>> {
+        (self.0)(host, port).await
     }
 }
 

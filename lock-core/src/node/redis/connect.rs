@@ -64,10 +64,10 @@ impl Server {
         if let Some(Credentials { user, password }) = credentials {
             login = login.set_username(user).set_password(password);
         }
-        let connected = match self.connect_by(&login, config).await? {
+        let connected = match over(self.dial().await?, &login, config).await {
             Err(error) if lacks_resp3(&error) => {
                 // Messages do not arrive then.
-                self.connect_by(&login.set_protocol(ProtocolVersion::RESP2), settings()).await?
+                over(self.dial().await?, &login.set_protocol(ProtocolVersion::RESP2), settings()).await
             }
             connected => connected,
         };
@@ -80,17 +80,13 @@ impl Server {
         }
     }
 
-    /// Connects, and begins to talk to the server: with the error of the login inside.
-    async fn connect_by(
-        &self,
-        login: &RedisConnectionInfo,
-        config: AsyncConnectionConfig,
-    ) -> Result<RedisResult<Connected>, NodeError> {
+    /// Opens a stream. Nothing is said on it yet, but what makes it secure.
+    async fn dial(&self) -> Result<Box<dyn Io>, NodeError> {
         let failed = |error: io::Error| connect_error(&error.into());
         match self.info.addr() {
             ConnectionAddr::Tcp(host, port) => {
                 if let Some(network) = &self.network {
-                    return Ok(over(network.dial(host, *port).await.map_err(failed)?, login, config).await);
+                    return network.dial(host, *port).await.map_err(failed);
                 }
                 #[cfg(feature = "tls")]
                 if let Some(tls) = &self.tls {
@@ -99,16 +95,13 @@ impl Server {
                 let stream = tcp::connect(host, *port).await.map_err(failed)?;
                 #[cfg(feature = "tls")]
                 if let Some(tls) = &self.tls {
-                    return Ok(over(tls.shake_hands(stream).await?, login, config).await);
+                    return tls.shake_hands(stream).await;
                 }
-                Ok(over(stream, login, config).await)
+                Ok(Box::new(stream))
             }
             #[cfg(unix)]
-            ConnectionAddr::Unix(path) => {
-                Ok(over(tokio::net::UnixStream::connect(path).await.map_err(failed)?, login, config).await)
-            }
-            // Never parsed from a URL.
-            _ => Ok(Err((ErrorKind::InvalidClientConfig, "neither TCP nor a Unix socket").into())),
+            ConnectionAddr::Unix(path) => Ok(Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)),
+            _ => Err(NodeError::Unreachable { reason: "neither TCP nor a Unix socket".into() }),
         }
     }
 
@@ -148,7 +141,11 @@ fn lacks_resp3(error: &RedisError) -> bool {
 }
 
 /// Begins to talk to a server over a stream.
-async fn over(stream: impl Io, login: &RedisConnectionInfo, config: AsyncConnectionConfig) -> RedisResult<Connected> {
+async fn over(
+    stream: Box<dyn Io>,
+    login: &RedisConnectionInfo,
+    config: AsyncConnectionConfig,
+) -> RedisResult<Connected> {
     let (connection, driver) = MultiplexedConnection::new_with_config(login, stream, config).await?;
     Ok(Connected { connection, driver: Box::pin(driver) })
 }

@@ -1,11 +1,12 @@
 //! Inspects a server.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
 use super::declared;
+use super::link::Session;
 use super::query::{query, read};
 use super::record;
 use crate::node::record_fields::FIELDS;
@@ -20,58 +21,47 @@ const NO_EVICTION: &str = "noeviction";
 /// How those begin that delete only keys which expire: locks, but never the record of the node.
 const OF_KEYS_THAT_EXPIRE: &str = "volatile-";
 
-/// What an inspection found.
-pub(super) struct Seen {
-    pub(super) inspection: Inspection,
-    /// Whether all data that the server has under its present id is its own, as far as it remembers: that none came from another
-    /// master.
-    pub(super) is_own: bool,
-    /// The policy by which it may delete locks, if that is tolerated.
-    pub(super) evicts: Option<String>,
-    /// Whether it refuses scripts the use of keys that were not declared, if it says.
-    pub(super) insists: Option<bool>,
-    /// Why the server calls nobody for this user, if it does not.
-    pub(super) mute: Option<NodeError>,
-}
+impl Session {
+    /// Reads everything that decides whether the node is admitted, in one round trip, and warns of what is the matter. Returns also whether
+    /// all data that the server has under its present id is its own, as far as it remembers: that none came from another master.
+    pub(super) async fn see(&self, keyspace: &Keyspace) -> Result<(Inspection, bool), NodeError> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS);
+        pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
+        // To nobody: only whether this user may publish is of interest.
+        let publish = if keyspace.slot().is_some() { "SPUBLISH" } else { "PUBLISH" };
+        pipeline.cmd(publish).arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
+        declared::ask(&mut pipeline, keyspace);
+        let answers = query(&self.connection, &pipeline).await?;
+        // The time before the record: a quarantine that begins in between is not taken for over.
+        let [info, time, record, fsync, published, declared, undeclared] = <[Value; 7]>::try_from(answers)
+            .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 7 commands", answers.len()) })?;
 
-/// Reads everything that decides whether the node is admitted, in one round trip.
-pub(super) async fn inspect(
-    connection: &MultiplexedConnection,
-    keyspace: &Keyspace,
-    tolerates_eviction: bool,
-) -> Result<Seen, NodeError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").cmd("TIME").cmd("HMGET").arg(keyspace.record()).arg(&FIELDS);
-    pipeline.cmd("CONFIG").arg("GET").arg("appendfsync");
-    // To nobody: only whether this user may publish is of interest.
-    let publish = if keyspace.slot().is_some() { "SPUBLISH" } else { "PUBLISH" };
-    pipeline.cmd(publish).arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
-    declared::ask(&mut pipeline, keyspace);
-    let answers = query(connection, &pipeline).await?;
-    // The time before the record: a quarantine that begins in between is not taken for over.
-    let [info, time, record, fsync, published, declared, undeclared] = <[Value; 7]>::try_from(answers)
-        .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 7 commands", answers.len()) })?;
-
-    let info: String = read(info)?;
-    if let Some(refusal) = refusal(&info, keyspace.slot().is_some(), tolerates_eviction)? {
-        return Err(refusal.into());
+        let info: String = read(info)?;
+        if let Some(refusal) = refusal(&info, keyspace.slot().is_some(), self.tolerates_eviction)? {
+            return Err(refusal.into());
+        }
+        let (seconds, micros): (u64, u64) = read(time)?;
+        // Managed servers deny CONFIG. The node then counts as not durable.
+        let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
+        let (run_id, record) = (run_id(&info)?, record::decode(&read::<Vec<_>>(record)?)?);
+        let is_written =
+            field(&info, "aof_enabled") == Ok("1") && fsync.get("appendfsync").is_some_and(|when| when == "always");
+        // What a disk keeps over a restart, it does not keep when the server takes over the data of another one.
+        let was_replica = record.get().is_some_and(|record| is_other_data_of_same_process(&record.run_id, &run_id));
+        let durable = is_written && !was_replica;
+        let is_own = field(&info, "master_replid2").is_ok_and(|id| id.bytes().all(|digit| digit == b'0'));
+        let clock_micros = clock(seconds, micros)?;
+        let inspection = Inspection { run_id, log_position: None, durable, clock_micros, record };
+        let policy = field(&info, "maxmemory_policy")?;
+        self.warnings.note_eviction((policy != NO_EVICTION).then_some(policy));
+        self.warnings.note_mute(read::<i64>(published).err().as_ref());
+        if let Some(insists) = declared::insists(&declared, &undeclared) {
+            self.declares_all.store(insists, Ordering::Relaxed);
+            self.warnings.note_insists(insists);
+        }
+        Ok((inspection, is_own))
     }
-    let (seconds, micros): (u64, u64) = read(time)?;
-    // Managed servers deny CONFIG. The node then counts as not durable.
-    let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
-    let (run_id, record) = (run_id(&info)?, record::decode(&read::<Vec<_>>(record)?)?);
-    let is_written =
-        field(&info, "aof_enabled") == Ok("1") && fsync.get("appendfsync").is_some_and(|when| when == "always");
-    // What a disk keeps over a restart, it does not keep when the server takes over the data of another one.
-    let was_replica = record.get().is_some_and(|record| is_other_data_of_same_process(&record.run_id, &run_id));
-    let durable = is_written && !was_replica;
-    let is_own = field(&info, "master_replid2").is_ok_and(|id| id.bytes().all(|digit| digit == b'0'));
-    let clock_micros = clock(seconds, micros)?;
-    let inspection = Inspection { run_id, log_position: None, durable, clock_micros, record };
-    let policy = field(&info, "maxmemory_policy")?;
-    let evicts = (policy != NO_EVICTION).then(|| policy.to_owned());
-    let insists = declared::insists(&declared, &undeclared);
-    Ok(Seen { inspection, is_own, evicts, insists, mute: read::<i64>(published).err() })
 }
 
 /// Names the memory of a server: the process, and the history of its data, which is another one after it was a replica.
@@ -116,11 +106,8 @@ fn field<'a>(info: &'a str, name: &str) -> Result<&'a str, NodeError> {
 }
 
 fn version(text: &str) -> Result<(u32, u32), NodeError> {
-    let mut parts = text.split('.').map(|part| part.parse().ok());
-    match (parts.next().flatten(), parts.next().flatten()) {
-        (Some(major), Some(minor)) => Ok((major, minor)),
-        _ => Err(NodeError::Protocol { reply: format!("version {text}") }),
-    }
+    let mut parts = text.split('.').map_while(|part| part.parse().ok());
+    parts.next().zip(parts.next()).ok_or_else(|| NodeError::Protocol { reply: format!("version {text}") })
 }
 
 #[cfg(test)]

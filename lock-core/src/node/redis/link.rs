@@ -1,31 +1,30 @@
-//! The life of one connection to a server.
+//! The life of one connection to a server, and what it asks outside the order of requests.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, Value};
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 
+use super::codec::millis;
 use super::connect::{CONNECT_TIMEOUT, Connected};
-use super::declared::DeclaresAll;
-use super::evict::evict;
-use super::inspect::{Seen, inspect, is_other_data_of_same_process};
-use super::look::look;
+use super::declared::{DeclaresAll, add_keys};
+use super::inspect::is_other_data_of_same_process;
 use super::node::Shared;
 use super::pushes::Pushes;
-use super::query::{query, read};
-use super::record::{read_fences, write_record};
-use super::script::LEDGER;
+use super::query::{number, query, read, state, unexpected};
+use super::record::{decode_fences, encode_write};
+use super::script::{EVICT, LEDGER, LOOK};
 use super::warnings::Warnings;
 use super::worker::Worker;
 use crate::node::link;
+use crate::node::record_fields::written;
 use crate::node::submission::Submissions;
 use crate::node::{
-    Evict, Eviction, FenceReading, FoundRecord, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
+    Evict, Eviction, FenceReading, FoundRecord, Holder, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
     RecordWrite,
 };
 use crate::task::Task;
@@ -39,9 +38,9 @@ pub(super) struct Session {
     pub(super) pushes: Pushes,
     /// Whether the server says over this connection when it loses its data.
     tells_loss: bool,
-    tolerates_eviction: bool,
+    pub(super) tolerates_eviction: bool,
     pub(super) declares_all: DeclaresAll,
-    warnings: Arc<Warnings>,
+    pub(super) warnings: Arc<Warnings>,
     submissions: Submissions,
     worker: Task,
 }
@@ -90,7 +89,7 @@ async fn prepare(
     }
     pipeline.cmd("SCRIPT").arg("LOAD").arg(LEDGER.source());
     let mut answers = query(connection, &pipeline).await?.into_iter();
-    let mut answer = || read::<String>(answers.next().unwrap_or(redis::Value::Nil)).map(drop);
+    let mut answer = || read::<String>(answers.next().unwrap_or(Value::Nil)).map(drop);
     let tells_loss = messages.and_then(|()| answer());
     // One that does not take the script in advance gets its source with the first request that it does not know by its hash.
     _ = answer();
@@ -120,39 +119,77 @@ impl link::Session for Session {
     /// from now on: a master draws one when it gets its first replica, and when it has had none for an hour.
     async fn inspect(&self, keyspace: &Keyspace, before: Option<&str>) -> Result<Inspection, NodeError> {
         loop {
-            let inspected = inspect(&self.connection, keyspace, self.tolerates_eviction).await;
-            let Seen { mut inspection, is_own, evicts, insists, mute } = self.pushes.checked(inspected)?;
-            if let Some(insists) = insists {
-                self.declares_all.store(insists, Ordering::Relaxed);
-            }
+            let (mut inspection, is_own) = self.pushes.checked(self.see(keyspace).await)?;
             if let Some(kept) = self.kept(&inspection, before).filter(|_| is_own) {
-                match write_record(self, keyspace, &kept).await? {
+                match self.write_record(keyspace, &kept).await? {
                     Some(record) => inspection.record = FoundRecord::Record(record),
                     // Another client was faster.
                     None => continue,
                 }
             }
-            self.warnings.note_mute(mute.as_ref());
-            self.warnings.note_eviction(evicts.as_deref());
-            self.warnings.note_insists(insists == Some(true));
             return Ok(inspection);
         }
     }
 
     async fn write_record(&self, keyspace: &Keyspace, write: &RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
-        write_record(self, keyspace, write).await
+        let words: Vec<String> = self.ask(encode_write(keyspace, write)).await?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
+        match words[..] {
+            ["CHANGED"] => Ok(None),
+            ["WRITTEN", member, quarantines] => written(write, member, quarantines).ok_or_else(unexpected).map(Some),
+            _ => Err(unexpected()),
+        }
     }
 
+    /// Reads the whole record, with the fences. One command, so that the fences and the id are in the same memory.
     async fn read_fences(&self, keyspace: &Keyspace, run_id: &str) -> Result<Option<FenceReading>, NodeError> {
-        read_fences(self, keyspace, run_id).await
+        decode_fences(&self.ask::<Vec<_>>(redis::cmd("HGETALL").arg(keyspace.record()).take()).await?, run_id)
     }
 
-    async fn look(&self, of: &Look) -> Result<Vec<LockState>, NodeError> {
-        look(self, of).await
+    async fn look(&self, look: &Look) -> Result<Vec<LockState>, NodeError> {
+        let Some(first) = look.keys.first() else { return Ok(Vec::new()) };
+        let command = |script, declares_all| {
+            let mut command = LOOK.command(script, 6 + 3 * look.keys.len(), 64 + 96 * look.keys.len());
+            add_keys(&mut command, look.keys.iter(), first.keyspace(), declares_all);
+            command.arg(look.epoch.map(|epoch| epoch.to_string()).unwrap_or_default());
+            look.keys.iter().for_each(|keys| _ = command.arg(keys.fence()));
+            look.keys.iter().for_each(|keys| _ = command.arg(keys.queue_field()));
+            command
+        };
+        match self.run(command).await? {
+            Value::BulkString(text) if text == b"U" => Err(NodeError::Unadmitted),
+            Value::Array(locks) if locks.len() == look.keys.len() => locks.into_iter().map(state).collect(),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    async fn evict(&self, holders: &Evict) -> Result<Eviction, NodeError> {
-        evict(self, holders).await
+    async fn evict(&self, evict: &Evict) -> Result<Eviction, NodeError> {
+        let Evict { keys, epoch, holders, token, barred_for } = evict;
+        let command = |script, declares_all| {
+            let mut command = EVICT.command(script, 10 + holders.len(), 256 + 40 * holders.len());
+            add_keys(&mut command, std::iter::once(keys), keys.keyspace(), declares_all);
+            command
+                .arg(epoch.to_string())
+                .arg(keys.fence())
+                .arg(keys.queue_field())
+                .arg(token)
+                .arg(millis(*barred_for));
+            holders.iter().filter_map(Holder::value).for_each(|value| _ = command.arg(value));
+            command
+        };
+        let reply = self.run(command).await?;
+        let Value::BulkString(text) = &reply else { return Err(unexpected(&reply)) };
+        match text.split_at_checked(1) {
+            Some((b"D", b"")) => Ok(Eviction::Evicted { deleted: true }),
+            Some((b"F", b"")) => Ok(Eviction::Evicted { deleted: false }),
+            Some((b"H", b"")) => Ok(Eviction::Superseded),
+            Some((b"U", b"")) => Err(NodeError::Unadmitted),
+            Some((b"R", fence)) => {
+                number(fence).map(|fence| Eviction::Refused { fence }).ok_or_else(|| unexpected(&reply))
+            }
+            _ => Err(unexpected(&reply)),
+        }
     }
 
     /// Not every connection notices that it was lost: one from a factory need not.

@@ -1,10 +1,10 @@
 //! A Redis server as a node, over redis-rs.
 //!
 //! `node` is the [`LockNode`](super::LockNode), and `factory` creates it. `address` says where the server is, and `connect` opens
-//! connections, in a simulation over its own `network`; `source` knows to which server, and asks `sentinel` or the `seeds` of a cluster. One connection carries everything: `link` is
+//! connections; `source` knows to which server, and asks `sentinel` or the `seeds` of a cluster. One connection carries everything: `link` is
 //! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, with the keys that have to be `declared`, and distributes the
-//! replies in `portions`; with `replication`, votes wait for replicas. `inspect`, `record`, `look` and `evict` send a `query` each. `pushes` notes what the server
-//! sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
+//! replies in `portions`; with `replication`, votes wait for replicas. What is asked outside their order is a `query`: an inspection
+//! (`inspect`), a `record`, a look, an eviction. `pushes` notes what the server sends without having been asked, such as the messages that `wakeups` subscribes to, and `classify` tells what errors mean.
 //!
 //! The rules are in `scripts`, which `script` puts together: `ledger.lua` and the files that it names must be right, and `waiting.lua`
 //! with its files may be wrong.
@@ -16,12 +16,9 @@ mod codec;
 mod connect;
 mod connections;
 mod declared;
-mod evict;
 mod factory;
 mod inspect;
 mod link;
-mod look;
-mod network;
 mod node;
 mod portions;
 mod pushes;
@@ -37,7 +34,7 @@ mod wakeups;
 mod warnings;
 mod worker;
 
-pub use self::network::Network;
+pub use self::address::Network;
 pub use self::node::RedisNode;
 pub use self::replication::InvalidReplication;
 pub use self::script::script_sources;

@@ -7,10 +7,10 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
+use super::address::Network;
 use super::connect::CONNECT_TIMEOUT;
 use super::connections::Connections;
 use super::link::{Link, Session, link_over, open};
-use super::network::Network;
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::seeds::Seeds;
@@ -282,7 +282,7 @@ impl LockNode for RedisNode {
     forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected disconnect);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
-        in_memory_timeout(ttl) + self.0.replication.map(|replication| replication.timeout()).unwrap_or_default()
+        in_memory_timeout(ttl) + self.0.replication.map_or(Duration::ZERO, |replication| replication.timeout)
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {

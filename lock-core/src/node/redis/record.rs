@@ -3,46 +3,18 @@
 use redis::Cmd;
 
 use super::codec::millis;
-use super::link::Session;
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::record_fields::{FIELDS, decode_record, encode_fields, text, written};
-use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, NodeRecord, RecordWrite};
+use crate::node::record_fields::{FIELDS, decode_record, encode_fields, text};
+use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, RecordWrite};
 
 /// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
 /// start, unless one value is longer than 64 bytes (`hash-max-listpack-entries` and `-value`). This one is.
 const ABOUT: &str = "Record of this server in a set of lock masters. If you delete it, the server counts as one that lost all \
                      locks, and grants none until it has rejoined.";
 
-/// Runs `record.lua`. Returns the record that was written, or `None` if the present record is not the expected one.
-pub(super) async fn write_record(
-    session: &Session,
-    keyspace: &Keyspace,
-    write: &RecordWrite,
-) -> Result<Option<NodeRecord>, NodeError> {
-    let words: Vec<String> = session.ask(encode_write(keyspace, write)).await?;
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let unexpected = || NodeError::Protocol { reply: format!("{words:?}") };
-    match words[..] {
-        ["CHANGED"] => Ok(None),
-        ["WRITTEN", member, quarantines] => written(write, member, quarantines).ok_or_else(unexpected).map(Some),
-        _ => Err(unexpected()),
-    }
-}
-
-/// Reads the whole record, with the fences, if it was written for this run of the server. One command, so that the fences
-/// and the id are in the same memory.
-pub(super) async fn read_fences(
-    session: &Session,
-    keyspace: &Keyspace,
-    run_id: &str,
-) -> Result<Option<FenceReading>, NodeError> {
-    let fields: Vec<(String, String)> = session.ask(redis::cmd("HGETALL").arg(keyspace.record()).take()).await?;
-    decode_fences(&fields, run_id)
-}
-
 /// The command that writes a record. Its arguments are documented in `record.lua`.
-fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
+pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
     let RecordWrite { expected, new_member, begin, floor, .. } = write;
     let mut command = RECORD.command(ScriptRef::Source, 40, 2048);
     command.arg(1).arg(keyspace.record());
@@ -68,7 +40,7 @@ pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError
 }
 
 /// The highest of the fences among all fields of a record, if it was written for this run of the server.
-fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result<Option<FenceReading>, NodeError> {
+pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result<Option<FenceReading>, NodeError> {
     let field = |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, value)| value);
     let Some(member) = field("member").filter(|_| field("run_id").is_some_and(|own| own == run_id)) else {
         return Ok(None);

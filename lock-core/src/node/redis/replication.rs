@@ -17,7 +17,7 @@ const TIMEOUTS: (Duration, Duration) = (Duration::from_millis(1), Duration::from
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replication {
     replicas: u32,
-    timeout: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// What `replicated` was given cannot be used.
@@ -37,10 +37,6 @@ impl Replication {
         OutOfRange::check("the number of replicas that a vote waits for", replicas, 1, MAX_REPLICAS)?;
         OutOfRange::check("the timeout of replicated", timeout, TIMEOUTS.0, TIMEOUTS.1)?;
         Ok(Self { replicas, timeout })
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        self.timeout
     }
 
     /// Sends a command, and waits for the replicas on the same connection: `WAIT` counts those that have all that was written over

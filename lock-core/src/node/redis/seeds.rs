@@ -9,9 +9,8 @@ use redis::Value;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::address::Server;
+use super::address::{Network, Server};
 use super::connect::settings;
-use super::network::Network;
 use super::source::{LEADING_TIMEOUT, ask_all, majority, unanimous};
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 

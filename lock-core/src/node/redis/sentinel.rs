@@ -14,7 +14,7 @@ const PORT: u16 = 26379;
 /// The sentinels of a master.
 #[derive(Clone)]
 pub(super) struct Sentinels {
-    sentinels: Vec<Server>,
+    pub(super) sentinels: Vec<Server>,
     /// The name of the master, as the sentinels know it.
     pub(super) master: String,
     /// How to connect to it, wherever it is.
@@ -31,12 +31,6 @@ impl Sentinels {
         }
         let (master, login) = parse_master(master)?;
         Ok(Self { sentinels, master, login })
-    }
-
-    /// The sentinels, and the master wherever it is.
-    #[cfg(feature = "tls")]
-    pub(super) fn servers_mut(&mut self) -> impl Iterator<Item = &mut Server> {
-        self.sentinels.iter_mut().chain([&mut self.login])
     }
 
     /// Connects to the master that most of the sentinels name. The credentials are for it alone.

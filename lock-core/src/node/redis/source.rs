@@ -59,7 +59,9 @@ impl Source {
     pub(super) fn set_tls(&mut self, config: &Arc<ClientConfig>) -> bool {
         let servers: Vec<&mut Server> = match self {
             Self::Master(Master::Server(server)) => vec![server],
-            Self::Master(Master::Sentinels(sentinels)) => sentinels.servers_mut().collect(),
+            Self::Master(Master::Sentinels(sentinels)) => {
+                sentinels.sentinels.iter_mut().chain([&mut sentinels.login]).collect()
+            }
             Self::Master(Master::Factory(_)) => Vec::new(),
             Self::Cluster(seeds) => seeds.seeds.iter_mut().collect(),
         };

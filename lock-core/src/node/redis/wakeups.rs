@@ -1,10 +1,7 @@
 //! The wake-ups of a waiter: messages on a channel, over the connection that carries requests.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use futures_util::future::FutureExt as _;
-use futures_util::stream::{Stream, StreamExt as _};
+use futures_util::stream::{StreamExt as _, poll_fn};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::mpsc;
@@ -62,15 +59,8 @@ impl Session {
             Ok(Err(error)) => return Err(connect_error(&error)),
             Err(_) => return Err(NodeError::TimedOut),
         }
-        Ok(Box::pin(subscription.take_until(gone.cancelled_owned())))
-    }
-}
-
-impl Stream for Subscription {
-    type Item = Wakeup;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Wakeup>> {
-        self.messages.poll_recv(cx)
+        let messages = poll_fn(move |cx| subscription.messages.poll_recv(cx));
+        Ok(Box::pin(messages.take_until(gone.cancelled_owned())))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::node::NodeError;
 
 /// The warnings of a node, whatever connection it has.
+#[derive(Default)]
 pub(super) struct Warnings {
     node: String,
     /// Whether it was logged that the server calls nobody for this user.
@@ -19,14 +20,12 @@ pub(super) struct Warnings {
 
 impl Warnings {
     pub(super) fn new(node: String) -> Self {
-        let [calls_nobody, tells_no_loss, may_evict, insists] = Default::default();
-        Self { node, calls_nobody, tells_no_loss, may_evict, insists }
+        Self { node, ..Self::default() }
     }
 
     /// Notes why the server calls nobody for this user, if it does not.
     pub(super) fn note_mute(&self, error: Option<&NodeError>) {
-        let was_known = self.calls_nobody.swap(error.is_some(), Ordering::Relaxed);
-        if let (Some(error), false) = (error, was_known) {
+        if let (Some(error), false) = (error, self.calls_nobody.swap(error.is_some(), Ordering::Relaxed)) {
             log_event!(warn: "lock.node_calls_nobody", node = self.node, %error,
                 "a node wakes nobody when this process releases a lock, because the user may not PUBLISH; those who wait poll it");
         }
@@ -34,8 +33,7 @@ impl Warnings {
 
     /// Notes by which policy the server may delete locks, if that is tolerated.
     pub(super) fn note_eviction(&self, policy: Option<&str>) {
-        let was_known = self.may_evict.swap(policy.is_some(), Ordering::Relaxed);
-        if let (Some(policy), false) = (policy, was_known) {
+        if let (Some(policy), false) = (policy, self.may_evict.swap(policy.is_some(), Ordering::Relaxed)) {
             log_event!(warn: "lock.node_may_evict", node = self.node, policy,
                 "a node deletes locks when its memory is full, and then there may be two holders at once; tokens still grow");
         }
