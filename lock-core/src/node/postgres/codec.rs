@@ -28,44 +28,23 @@ struct Arguments {
     kind: Kind,
 }
 
-/// The parameters of the call for one request.
-pub(super) fn encode_lone(Request { keys, epoch, waiter, polls, operation }: &Request) -> Vec<Parameter> {
-    let of = arguments(*operation);
-    // In the order of `lock_vote`.
-    vec![
-        Box::new(keys.keyspace().record().to_owned()),
-        Box::new(epoch.to_string()),
-        Box::new(waiter.to_string()),
-        Box::new(*polls),
-        Box::new(all_fences(keys)),
-        Box::new(of.name),
-        Box::new(keys.lock_key().to_owned()),
-        Box::new(keys.queue().to_owned()),
-        Box::new(i32::from(keys.fence())),
-        Box::new(operation.owner().map(OwnerId::uuid)),
-        Box::new(micros(of.ttl)),
-        Box::new(number(of.number)),
-        Box::new(count(of.tokens)),
-        Box::new(number(of.since)),
-        Box::new(of.kind.is_read()),
-        Box::new(permits(keys, of.kind)),
-    ]
-}
-
-/// The parameters of the call for requests that agree with the first one in keyspace, epoch and waiter. Those that differ from request to
-/// request are columns.
+/// The parameters of the call for requests that agree with the first one in keyspace, epoch and waiter. What differs from request to request
+/// is a column; of a lone request, its value.
 pub(super) fn encode(first: &Request, messages: &[Message]) -> Vec<Parameter> {
     fn column<T: ToSql + Send + Sync + 'static>(
         requests: &[(&Request, Arguments)],
         of: impl Fn(&Request, &Arguments) -> T,
     ) -> Parameter {
-        Box::new(requests.iter().map(|(request, arguments)| of(request, arguments)).collect::<Vec<T>>())
+        match requests {
+            [(request, arguments)] => Box::new(of(request, arguments)),
+            several => Box::new(several.iter().map(|(request, arguments)| of(request, arguments)).collect::<Vec<T>>()),
+        }
     }
     let requests = messages.iter().map(|message| (&message.request, arguments(message.request.operation)));
     let requests: Vec<_> = requests.collect();
     let uses = fence_uses(requests.iter().map(|(request, _)| &request.keys));
-    // In the order of `lock_votes`.
-    vec![
+    // In the order of `lock_vote` and `lock_votes`.
+    let mut parameters: Vec<Parameter> = vec![
         Box::new(first.keys.keyspace().record().to_owned()),
         Box::new(first.epoch.to_string()),
         Box::new(first.waiter.to_string()),
@@ -81,10 +60,13 @@ pub(super) fn encode(first: &Request, messages: &[Message]) -> Vec<Parameter> {
         column(&requests, |_, of| count(of.tokens)),
         column(&requests, |_, of| number(of.since)),
         column(&requests, |_, of| of.kind.is_read()),
+    ];
+    if messages.len() > 1 {
         // Which requests share no fence with another one: see `lock_usual`.
-        column(&requests, |request, _| fences(&request.keys).all(|fence| uses[&fence] == 1)),
-        column(&requests, |request, of| permits(&request.keys, of.kind)),
-    ]
+        parameters.push(column(&requests, |request, _| fences(&request.keys).all(|fence| uses[&fence] == 1)));
+    }
+    parameters.push(column(&requests, |request, of| permits(&request.keys, of.kind)));
+    parameters
 }
 
 /// The fences that are locked for a lock and its queue, in ascending order.

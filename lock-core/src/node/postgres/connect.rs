@@ -18,10 +18,10 @@ use super::address::Address;
 use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
 use super::source::Source;
-#[cfg(feature = "tls")]
-use super::tls::secure;
 use crate::node::tcp::{self, Io};
-use crate::node::{Credentials, NodeError};
+#[cfg(feature = "tls")]
+use crate::node::tls::Tls;
+use crate::node::{Credentials, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -33,6 +33,10 @@ const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQ
 const ANSWERS: [u8; 4] = *b"RENv";
 /// How long a server may take to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// `SSLRequest`: its length, and its number.
+#[cfg(feature = "tls")]
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
 pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;
@@ -58,13 +62,10 @@ pub(super) async fn connect(source: &Source) -> Result<Connected, NodeError> {
             config.application_name("locks");
         }
         let stream: Box<dyn Io> = Box::new(InspectReader::new(stream, check_first_byte(is_other.clone())));
-        tokio::select! {
-            biased;
-            // tokio-postgres would take the answer for the beginning of a message, and wait for the rest.
-            () = is_other.cancelled() => Err(not_postgres()),
-            connected = config.connect_raw(stream, NoTls) => connected.map_err(|error| {
-                if is_other.is_cancelled() { not_postgres() } else { connect_error(&error) }
-            }),
+        // tokio-postgres would take another answer for the beginning of a message, and wait for the rest.
+        match is_other.run_until_cancelled(config.connect_raw(stream, NoTls)).await {
+            Some(connected) if !is_other.is_cancelled() => connected.map_err(|error| connect_error(&error)),
+            _ => Err(not_postgres()),
         }
     };
     if let Ok(connected) = timeout(CONNECT_TIMEOUT, connecting).await {
@@ -115,6 +116,21 @@ pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
     Ok(stream)
 }
 
+/// Asks the server for TLS, and shakes hands.
+#[cfg(feature = "tls")]
+async fn secure(tls: &Tls, mut stream: Box<dyn Io>) -> Result<Box<dyn Io>, NodeError> {
+    stream.write_all(&SSL_REQUEST).await.map_err(|error| io_error(&error))?;
+    // One byte, and no more: what follows it unencrypted may be from anybody.
+    match stream.read_u8().await.map_err(|error| io_error(&error))? {
+        b'S' => tls.shake_hands(stream).await,
+        _ => {
+            let detail =
+                "the server does not speak TLS; set ssl = on there, or connect without it over a private network";
+            Err(Refusal::Tls { detail: detail.into() }.into())
+        }
+    }
+}
+
 async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
     match host {
         Host::Tcp(host) => Ok(Box::new(tcp::connect(host, port).await?)),
@@ -129,13 +145,10 @@ async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
 impl Connected {
     /// Prepares the session, if it is ours, and moves the bytes of its connection meanwhile. What the server says about itself when a session
     /// begins concerns no vote. If the connection ends, the statement under way learns why.
-    pub(super) async fn prepare<T, F>(
+    pub(super) async fn prepare<T>(
         self,
-        prepare: impl FnOnce(Client, SessionId) -> F,
-    ) -> Result<(T, Wire), NodeError>
-    where
-        F: Future<Output = Result<T, NodeError>>,
-    {
+        prepare: impl AsyncFnOnce(Client, SessionId) -> Result<T, NodeError>,
+    ) -> Result<(T, Wire), NodeError> {
         let Self { client, mut wire, id } = self;
         let mut is_ours = false;
         let preparing = async {
@@ -144,7 +157,7 @@ impl Connected {
             prepare(client, id).await
         };
         let moving = async {
-            while next_message(&mut wire).await.is_some() {}
+            while let Some(Ok(_)) = poll_fn(|cx| wire.poll_message(cx)).await {}
             pending::<Infallible>().await
         };
         let prepared = timeout(CONNECT_TIMEOUT, async {
@@ -176,23 +189,11 @@ fn unprepared(is_ours: bool) -> String {
     format!("connected, but the session was not prepared within {CONNECT_TIMEOUT:?}{hint}")
 }
 
-/// The next message of the server that is no reply; `None` if the connection is lost.
-pub(super) async fn next_message(wire: &mut Wire) -> Option<AsyncMessage> {
-    poll_fn(|cx| wire.poll_message(cx)).await?.ok()
-}
-
 /// Why a connection is not used any more.
 pub(super) struct Lost {
     pub(super) reason: String,
     /// Whether the server said so.
     pub(super) by_server: bool,
-}
-
-impl Lost {
-    /// It works, as far as is known, but too slowly.
-    pub(super) fn given_up() -> Self {
-        Self { reason: "it stalled, and was given up".into(), by_server: false }
-    }
 }
 
 /// Moves the bytes of a connection until it is lost, or the server sends a warning: says which. After a warning, what it said to be

@@ -6,16 +6,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::unconstrained;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement};
 use tokio_util::sync::CancellationToken;
 
-use super::cancel::cancel_unanswered;
-use super::classify::{ends_session, node_error};
+use super::classify::ends_session;
 use super::codec::{all_fences, column, decode_state, micros, number};
 use super::connect::{CONNECT_TIMEOUT, connect};
 use super::session::Session;
 use super::source::Source;
-use super::sweep::sweep;
+use super::upkeep::{cancel_unanswered, sweep};
 use super::worker::{LastWords, Worker};
 use crate::node::limits::too_many_evicted;
 use crate::node::link;
@@ -41,12 +39,6 @@ pub(super) async fn open(source: &Source, synchronous: bool, last_words: &LastWo
     // Not ended with the link: its work begins then, and takes seconds at most.
     Handle::current().spawn(cancel_unanswered(source.clone(), Arc::clone(&session), gone.clone()));
     Ok(link::Link::new(session, submissions, worker, gone))
-}
-
-impl Session {
-    async fn rows(&self, statement: &Statement, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, NodeError> {
-        self.query(statement, parameters).await.map_err(|error| node_error(&error))
-    }
 }
 
 impl link::Session for Session {

@@ -11,6 +11,9 @@ use super::schema::{CHECK, FUNCTIONS, GRANTS, LOG_GRANT, MIN_VERSION, SCHEMA};
 use super::settings::{LOCK_TIMEOUT, NO_TIMEOUTS, SessionId, first_row, random_id};
 use crate::node::{NodeError, Refusal};
 
+/// The parameters of a statement.
+type Parameters<'a> = [&'a (dyn ToSql + Sync)];
+
 /// A session in which the functions were made.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -71,11 +74,7 @@ impl Session {
 
     /// The rows of the reply to a statement, which begins with the id of the session. It counts as unanswered until the server has
     /// answered: also if nobody waits for that any more.
-    pub(super) async fn query(
-        &self,
-        statement: &Statement,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Error> {
+    pub(super) async fn query(&self, statement: &Statement, parameters: &Parameters<'_>) -> Result<Vec<Row>, Error> {
         let parameters = [&[self.id.as_text() as &(dyn ToSql + Sync)][..], parameters].concat();
         self.unanswered.fetch_add(1, Ordering::Relaxed);
         let rows = self.client.query(statement, &parameters).await;
@@ -83,6 +82,11 @@ impl Session {
             self.unanswered.fetch_sub(1, Ordering::Relaxed);
         }
         rows
+    }
+
+    /// The same, with the meaning of the error.
+    pub(super) async fn rows(&self, statement: &Statement, parameters: &Parameters<'_>) -> Result<Vec<Row>, NodeError> {
+        self.query(statement, parameters).await.map_err(|error| node_error(&error))
     }
 
     /// How many statements the server has not answered, and may still execute.

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::stream::unfold;
+use futures_util::future::ready;
+use futures_util::stream::poll_fn;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
 
 use super::classify::node_error;
 use super::codec::column;
-use super::connect::{CONNECT_TIMEOUT, Wire, connect, next_message};
+use super::connect::{CONNECT_TIMEOUT, connect};
 use super::settings::NO_TIMEOUTS;
 use super::source::Source;
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
@@ -21,8 +22,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Listens for the wake-ups of a waiter.
 pub(super) async fn listen(source: &Source, keyspace: &Keyspace, waiter: WaiterId) -> Result<Wakeups, NodeError> {
     let connected = connect(source).await?;
-    let (client, wire) = connected.prepare(|client, _| begin(client, keyspace, waiter)).await?;
-    Ok(Box::pin(unfold((wire, Box::pin(lost(client))), next).fuse()))
+    let (client, mut wire) = connected.prepare(|client, _| begin(client, keyspace, waiter)).await?;
+    let messages = poll_fn(move |cx| wire.poll_message(cx)).scan((), |(), message| ready(message.ok()));
+    Ok(Box::pin(messages.filter_map(|message| ready(parse(&message))).take_until(lost(client))))
 }
 
 /// First it listens, which begins with a commit, and then it says so, with an advisory lock: as `lock_wake` finds it. In one transaction,
@@ -36,21 +38,6 @@ async fn begin(client: Client, keyspace: &Keyspace, waiter: WaiterId) -> Result<
         format!("{NO_TIMEOUTS}; BEGIN; LISTEN \"locks_{number}\"; COMMIT; SELECT pg_advisory_lock_shared({number})");
     client.batch_execute(&listen).await.map_err(error)?;
     Ok(client)
-}
-
-/// The next wake-up; `None` if the connection is lost.
-async fn next<L: Future<Output = ()> + Unpin>((mut wire, mut lost): (Wire, L)) -> Option<(Wakeup, (Wire, L))> {
-    loop {
-        tokio::select! {
-            biased;
-            message = next_message(&mut wire) => {
-                if let Some(wakeup) = parse(&message?) {
-                    return Some((wakeup, (wire, lost)));
-                }
-            }
-            () = &mut lost => return None,
-        }
-    }
 }
 
 /// Resolves when a check finds that the connection does not work any more. The kernel's probes do not notice a server that hangs.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::future::{BoxFuture, OptionFuture, join_all};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::types::ToSql;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::classify::{ends_session, node_error, words};
-use super::codec::{decode, encode, encode_lone};
+use super::codec::{decode, encode};
 use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
 use super::session::Session;
 use super::settings::STALLED_AFTER;
@@ -91,8 +91,7 @@ impl Worker {
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
                     if self.moved.elapsed() >= STALLED_AFTER {
-                        inbox.close();
-                        return self.give_up(&mut wire).await;
+                        gone.cancel();
                     }
                     stalled.as_mut().reset(self.moved + STALLED_AFTER);
                 }
@@ -102,19 +101,15 @@ impl Worker {
 
     /// Gives the connection up. What the server does for it is cancelled then, and the server may say what that waited for.
     async fn give_up(mut self, wire: &mut Wire) {
-        self.gone.cancel();
         self.waiting.clear();
-        let answered = async {
-            for InFlight { replies, .. } in &mut self.in_flight {
-                // It was cancelled, or comes too late.
-                _ = replies.await;
-            }
-        };
+        // They were cancelled, or come too late.
+        let answered = join_all(self.in_flight.iter_mut().map(|InFlight { replies, .. }| replies));
+        let stalled = Lost { reason: "it stalled, and was given up".into(), by_server: false };
         let lost = tokio::select! {
             biased;
             lost = drive(wire) => lost,
-            () = answered => Lost::given_up(),
-            () = sleep(CONNECT_TIMEOUT) => Lost::given_up(),
+            _ = answered => stalled,
+            () = sleep(CONNECT_TIMEOUT) => stalled,
         };
         if lost.by_server {
             *self.last_words.lock() = Some(lost.reason.clone());
@@ -156,11 +151,9 @@ impl Worker {
 
     /// Sends a statement. When this returns, it has its place in the order of the connection.
     async fn send(&mut self, messages: Vec<Message>) {
-        let (statement, parameters) = match &messages[..] {
-            [] => return,
-            [lone] => (&self.session.vote, encode_lone(&lone.request)),
-            [first, ..] => (&self.session.votes, encode(&first.request, &messages)),
-        };
+        let Some(first) = messages.first() else { return };
+        let statement = if messages.len() == 1 { &self.session.vote } else { &self.session.votes };
+        let parameters = encode(&first.request, &messages);
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }

@@ -1,22 +1,28 @@
-//! Removes expired rows now and then. Nobody waits for that.
+//! What is done beside the requests of a connection: expired rows are removed, for which nobody waits, and when it was given up, what the
+//! server still does for it is cancelled.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
-use tokio_postgres::Row;
+use tokio_postgres::{NoTls, Row};
 use tokio_util::sync::CancellationToken;
 
-use super::classify::node_error;
 use super::codec::column;
+use super::connect::CONNECT_TIMEOUT;
 use super::session::Session;
 use super::settings::STALLED_AFTER;
+use super::source::Source;
 use crate::node::NodeError;
 use crate::node::link::Session as _;
 
 /// How often expired rows are removed, and how long it is until the next part of large tables.
 const INTERVAL: Duration = Duration::from_secs(60);
 const NEXT_PART: Duration = Duration::from_millis(100);
+/// The most requests to cancel for one connection. The worker has a few statements under way, and looks at locks are rare.
+const MAX_REQUESTS: usize = 8;
+/// Between two of them. One ends what the server is doing; what it has read of the next statement, it then begins.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs `lock_sweep` on one part of the tables after another, until the connection is `gone`.
 pub(super) async fn sweep(session: Arc<Session>, gone: CancellationToken, node: String) {
@@ -42,6 +48,24 @@ pub(super) async fn sweep(session: Arc<Session>, gone: CancellationToken, node: 
 /// statements may be before this one.
 async fn sweep_part(session: &Session, page: i64) -> Result<Vec<Row>, NodeError> {
     sleep(if page > 0 { NEXT_PART } else { INTERVAL }).await;
-    let swept = timeout(STALLED_AFTER * 3, session.query(&session.sweep, &[&page])).await;
-    swept.map_or(Err(NodeError::TimedOut), |swept| swept.map_err(|error| node_error(&error)))
+    timeout(STALLED_AFTER * 3, session.rows(&session.sweep, &[&page])).await.unwrap_or(Err(NodeError::TimedOut))
+}
+
+/// Waits until a connection is given up, and then has the server cancel what it has not answered.
+///
+/// A server does not notice that a client is gone while a commit waits for a synchronous standby, and no timeout ends that wait. It
+/// would go on for ever, and keep its locks. When it is cancelled, the commit ends with a warning that nobody hears: it was no vote.
+pub(super) async fn cancel_unanswered(source: Source, session: Arc<Session>, gone: CancellationToken) {
+    gone.cancelled().await;
+    let token = session.client.cancel_token();
+    for _ in 0..session.unanswered().min(MAX_REQUESTS) {
+        let cancelling = async {
+            if let Ok((_, stream)) = source.dial().await {
+                // Nobody can do anything about an error: the server is gone, or it will hear the next request.
+                _ = token.cancel_query_raw(stream, NoTls).await;
+            }
+        };
+        _ = timeout(CONNECT_TIMEOUT, cancelling).await;
+        sleep(PAUSE).await;
+    }
 }
