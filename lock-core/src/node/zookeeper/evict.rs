@@ -78,12 +78,12 @@ impl Session {
     async fn see(&self, paths: &Paths, evict: &Evict) -> Result<Seen, NodeError> {
         let keys = &evict.keys;
         let fence = self.read_fence(paths, keys.fence()).await?;
-        let lock = self.read(&paths.lock(keys)).await?.map(|(value, version)| (Holder::from_value(&value), version));
+        let lock = self.read(&paths.lock(keys)).await?.map(|(value, stat)| (Holder::from_value(&value), stat.version));
         let floor = self.read_admission(paths, evict.epoch).await?.floor;
         let mut owners = Vec::new();
         for owner in evict.holders.iter().filter_map(Holder::owner) {
             let found = self.read(&paths.owner(keys, owner)).await?;
-            owners.push((owner, found.map(|(_, version)| version)));
+            owners.push((owner, found.map(|(_, stat)| stat.version)));
         }
         Ok(Seen { lock, fence, highest: fence.value.max(floor), owners })
     }

@@ -52,6 +52,9 @@ pub(super) struct Wanted {
     pub(super) tokens: u32,
 }
 
+/// The token of a lock, or what stands in its way.
+type Taken = Result<Result<u64, Obstacle>, NodeError>;
+
 /// What stands in the way of a lock.
 pub(super) enum Obstacle {
     /// Somebody has it.
@@ -64,12 +67,7 @@ pub(super) enum Obstacle {
 
 impl Session {
     /// Takes a lock, if it is free, and the parts of the waiting room hold. Returns its token.
-    pub(super) async fn take(
-        &self,
-        claim: &Claim,
-        wanted: &Wanted,
-        waiting: &[Part<'_>],
-    ) -> Result<Result<u64, Obstacle>, NodeError> {
+    pub(super) async fn take(&self, claim: &Claim, wanted: &Wanted, waiting: &[Part<'_>]) -> Taken {
         let owner = &claim.owner_path;
         // Before it is sent: if the reply never comes, this session has to delete what may be there.
         let is_first = self.known().leases.begins(owner, &claim.lock_path, wanted.ttl);
@@ -93,12 +91,7 @@ impl Session {
         taken
     }
 
-    async fn send_take(
-        &self,
-        claim: &Claim,
-        wanted: &Wanted,
-        waiting: &[Part<'_>],
-    ) -> Result<Result<u64, Obstacle>, NodeError> {
+    async fn send_take(&self, claim: &Claim, wanted: &Wanted, waiting: &[Part<'_>]) -> Taken {
         let Claim { paths, owner_path, lock_path, .. } = claim;
         let (value, fence_path, raise) = (claim.owner.to_string(), paths.fence(claim.fence), WAITING + waiting.len());
         let mut admission = self.admission(claim.epoch)?;
@@ -144,11 +137,11 @@ impl Session {
     }
 
     /// The owner's znode exists: this attempt was carried out already, or the owner was evicted.
-    async fn taken_before(&self, claim: &Claim, ttl: Duration) -> Result<Result<u64, Obstacle>, NodeError> {
+    async fn taken_before(&self, claim: &Claim, ttl: Duration) -> Taken {
         self.check_outlives(ttl)?;
         // Before the holder: an eviction that comes between them has a token of its own.
         let fence = self.read_fence(&claim.paths, claim.fence).await?.value;
-        let holder = self.read_stat(&claim.lock_path).await?;
+        let holder = self.read(&claim.lock_path).await?;
         let (owner, session) = (claim.owner.to_string(), self.client.session_id().0);
         if !holder.is_some_and(|(value, stat)| value == owner.as_bytes() && stat.ephemeral_owner == session) {
             return Ok(Err(Obstacle::Owner));

@@ -77,7 +77,7 @@ impl link::Session for Session {
         };
         let (path, none) = (paths.record(), Stored { found: FoundRecord::None, floor: 0 });
         let present = self.read(&path).await?;
-        let version = present.as_ref().map(|(_, version)| *version);
+        let version = present.as_ref().map(|(_, stat)| stat.version);
         let Stored { found, floor } = present.map_or(Ok(none), |(value, _)| decode(&value))?;
         let Some(record) = write.apply(found.get(), micros) else { return Ok(None) };
 
@@ -117,10 +117,9 @@ impl link::Session for Session {
         let Some(record) = found.get().filter(|record| record.run_id == run_id) else { return Ok(None) };
         let names = self.client.list_children(&paths.fences()).await.map_err(|error| node_error(&error))?;
         let fences: Vec<String> = names.iter().map(|name| format!("{}/{name}", paths.fences())).collect();
-        let mut highest = floor;
-        for value in self.read_values(&fences).await?.iter().flatten() {
-            highest = highest.max(number(value)?);
-        }
+        let values = self.read_values(&fences).await?;
+        let highest =
+            values.iter().flatten().try_fold(floor, |highest, value| number(value).map(|fence| fence.max(highest)))?;
         Ok(Some(FenceReading { member: record.member, highest }))
     }
 
@@ -186,7 +185,7 @@ impl Session {
     ///
     /// Of several clients that do so, one succeeds: each writes the clock, if it is as it was when the client found something missing.
     async fn create_set(&self, paths: &Paths, found: &FoundSet) -> Result<(), Error> {
-        self.client.mkdir(paths.set(), &CreateMode::Persistent.with_acls(self.acls())).await?;
+        self.client.mkdir(paths.set(), &CreateMode::Persistent.with_acls(self.acls)).await?;
         let random = Random::from_system();
         let (clock, memory) =
             (paths.clock(), paths.memory(&format!("{:016x}{:016x}", random.number(), random.number())));

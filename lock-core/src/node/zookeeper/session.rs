@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, MutexGuard};
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
@@ -27,7 +27,7 @@ pub(super) struct Session {
     pub(super) client: Client,
     /// Where the client reads and writes.
     runtime: Handle,
-    acls: Acls<'static>,
+    pub(super) acls: Acls<'static>,
     pub(super) root: String,
     known: Mutex<Known>,
 }
@@ -89,10 +89,6 @@ impl Session {
         self.known.lock()
     }
 
-    pub(super) fn acls(&self) -> Acls<'static> {
-        self.acls
-    }
-
     pub(super) fn paths(&self, keyspace: &Keyspace) -> Paths {
         Paths::new(&self.root, keyspace)
     }
@@ -121,24 +117,14 @@ impl Session {
                 read.await
             }
         });
-        let mut values = Vec::with_capacity(paths.len());
-        for read in join_all(reads).await {
-            for result in &read.map_err(|error| node_error(&error))? {
-                values.push(data(result)?.map(<[u8]>::to_vec));
-            }
-        }
-        Ok(values)
+        let results = try_join_all(reads).await.map_err(|error| node_error(&error))?;
+        results.iter().flatten().map(|result| Ok(data(result)?.map(<[u8]>::to_vec))).collect()
     }
 
     /// Reads a znode as it is now, or later: `None` if there is none.
     ///
     /// A server may lag behind. It answers when it has what the leader had when this was sent.
-    pub(super) async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, i32)>, NodeError> {
-        Ok(self.read_stat(path).await?.map(|(value, stat)| (value, stat.version)))
-    }
-
-    /// Reads a znode, with what the servers know of it.
-    pub(super) async fn read_stat(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, NodeError> {
+    pub(super) async fn read(&self, path: &str) -> Result<Option<(Vec<u8>, Stat)>, NodeError> {
         // Both are sent before the first is answered: a server answers in order, so this is one round trip.
         let (synced, read) = (self.client.sync(path), self.client.get_data(path));
         synced.await.map_err(|error| node_error(&error))?;
@@ -147,8 +133,8 @@ impl Session {
 
     /// Reads the epoch's znode; `None` if it is gone.
     pub(super) async fn find_admission(&self, paths: &Paths, epoch: Epoch) -> Result<Option<Admission>, NodeError> {
-        let found = self.read(&paths.epoch(epoch)).await?;
-        found.map(|(value, version)| Ok(Admission { epoch, version, floor: number(&value)? })).transpose()
+        let Some((value, stat)) = self.read(&paths.epoch(epoch)).await? else { return Ok(None) };
+        Ok(Some(Admission { epoch, version: stat.version, floor: number(&value)? }))
     }
 
     /// Reads the epoch's znode, which was found to have changed.
@@ -167,8 +153,7 @@ impl Session {
     /// The znode of the epoch is gone: another client wrote the record, or everything was deleted.
     pub(super) fn forget_admission(&self, epoch: Epoch) {
         let mut known = self.known();
-        if known.admission.is_some_and(|known| known.epoch == epoch) {
-            known.admission = None;
+        if known.admission.take_if(|admission| admission.epoch == epoch).is_some() {
             known.fences.clear();
         }
     }
@@ -183,8 +168,8 @@ impl Session {
     }
 
     pub(super) async fn read_fence(&self, paths: &Paths, fence: u16) -> Result<Fence, NodeError> {
-        if let Some((value, version)) = self.read(&paths.fence(fence)).await? {
-            return self.saw_fence(fence, &value, version);
+        if let Some((value, stat)) = self.read(&paths.fence(fence)).await? {
+            return self.saw_fence(fence, &value, stat.version);
         }
         self.known().fences.insert(fence, Fence::default());
         Ok(Fence::default())

@@ -51,7 +51,7 @@ impl Session {
         let mut writer = self.client.new_multi_writer();
         let added: Result<(), Error> = parts.iter().try_for_each(|part| match *part {
             Part::Check(path, version) => writer.add_check_version(path, version.unwrap_or(-1)),
-            Part::Create(path, value, mode) => writer.add_create(path, value, &mode.with_acls(self.acls())),
+            Part::Create(path, value, mode) => writer.add_create(path, value, &mode.with_acls(self.acls)),
             Part::Set(path, value, version) => writer.add_set_data(path, value, version),
             Part::Delete(path, version) => writer.add_delete(path, version),
         });

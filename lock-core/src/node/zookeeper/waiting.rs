@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::{FutureExt as _, join, join_all};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{CreateMode, Error};
@@ -208,7 +208,7 @@ impl Session {
 
     /// Creates the own znode in a queue. False if the queue was deleted, because it was empty, each time.
     async fn create_place(&self, queue: &str, own: &str) -> Result<bool, NodeError> {
-        let acls = self.acls();
+        let acls = self.acls;
         for _ in 0..MAX_ENTRIES {
             // Servers delete a container in which nobody is left, if no client does.
             let (created, entered) = (
@@ -242,8 +242,7 @@ impl Session {
                 }
             }
         });
-        let deleted = join_all(deleted);
-        async { _ = deleted.await }
+        join_all(deleted).map(drop)
     }
 
     /// The caller took the lock: it waits no more, and those that let their turn pass lose their place.

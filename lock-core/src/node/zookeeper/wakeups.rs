@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, select_all};
-use futures_util::stream::unfold;
+use futures_util::stream::{StreamExt as _, poll_fn};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -24,16 +24,9 @@ const UNHEARD: usize = 256;
 
 /// The wake-ups of a session: it is one manager's, so there is one waiter.
 pub(super) fn listen(session: &Arc<Session>, gone: CancellationToken) -> Wakeups {
-    let (sender, receiver) = mpsc::channel(UNHEARD);
+    let (sender, mut receiver) = mpsc::channel(UNHEARD);
     session.known().listener = Some(sender);
-    Box::pin(unfold((receiver, gone), |(mut receiver, gone)| async {
-        let wakeup = tokio::select! {
-            biased;
-            () = gone.cancelled() => None,
-            wakeup = receiver.recv() => wakeup,
-        };
-        wakeup.map(|wakeup| (wakeup, (receiver, gone)))
-    }))
+    Box::pin(poll_fn(move |cx| receiver.poll_recv(cx)).take_until(gone.cancelled_owned()))
 }
 
 impl Session {
@@ -45,11 +38,7 @@ impl Session {
                 sleep(AFTER_ERROR).await;
             }
         };
-        tokio::select! {
-            biased;
-            () = watched.left.cancelled() => {}
-            () = watching => {}
-        }
+        _ = watched.left.run_until_cancelled(watching).await;
     }
 
     /// Watches until the own znode is gone.

@@ -56,11 +56,7 @@ impl Worker {
                 () = gone.cancelled() => return,
                 () = &mut over => return,
                 // Before the requests: however many there are, the session has to live.
-                _ = signs.tick() => {
-                    self.give_sign();
-                    self.end_leases();
-                    self.leave_queues();
-                }
+                _ = signs.tick() => self.keep_up(),
                 Some(()) = self.under_way.next() => self.watch(),
                 ready = inbox.is_ready() => {
                     if !ready {
@@ -91,12 +87,26 @@ impl Worker {
         });
     }
 
+    /// Gives a sign of life, and sends again what was lost: the ends of locks whose time is over, or that were released, and of places in
+    /// queues that no caller waits in any more.
+    fn keep_up(&mut self) {
+        self.session.known().places.leave_stale();
+        if self.session.check_connected().is_err() {
+            return;
+        }
+        if !self.sign_under_way.swap(true, Ordering::Relaxed) {
+            self.give_sign();
+        }
+        let ended = self.session.known().leases.take_ended();
+        for lease in ended {
+            self.start(|session| async move { session.end(lease).await });
+        }
+        self.start(|session| async move { session.delete_left().await });
+    }
+
     /// Shows the servers that the session lives, over the connection that also carries the requests. Not a read, which a server that was
     /// cut off from its leader would answer.
     fn give_sign(&mut self) {
-        if self.session.check_connected().is_err() || self.sign_under_way.swap(true, Ordering::Relaxed) {
-            return;
-        }
         let (under_way, sent) = (Arc::clone(&self.sign_under_way), Instant::now());
         self.start(|session| async move {
             let answered = session.client.sync("/").await;
@@ -105,25 +115,6 @@ impl Worker {
                 session.known().heard.answered(sent);
             }
         });
-    }
-
-    /// Ends locks whose time is over, or whose release was lost.
-    fn end_leases(&mut self) {
-        if self.session.check_connected().is_err() {
-            return;
-        }
-        let ended = self.session.known().leases.take_ended();
-        for lease in ended {
-            self.start(|session| async move { session.end(lease).await });
-        }
-    }
-
-    /// Deletes places in queues that no caller waits in any more, if their leaving was lost.
-    fn leave_queues(&mut self) {
-        self.session.known().places.leave_stale();
-        if self.session.check_connected().is_ok() {
-            self.start(|session| async move { session.delete_left().await });
-        }
     }
 
     /// Begins to watch the queues that were entered.
