@@ -9,14 +9,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::address::Network;
 use super::connect::CONNECT_TIMEOUT;
-use super::connections::Connections;
+use super::inspect::Warnings;
 use super::link::{Link, Session, link_over, open};
 use super::pushes::Pushes;
 use super::replication::{InvalidReplication, Replication};
 use super::seeds::Seeds;
 use super::slot::slot_of;
-use super::source::{Master, Source};
-use super::warnings::Warnings;
+use super::source::{Connections, Master, Source};
 use crate::forward_to_node;
 use crate::node::credentials::{CredentialsProvider, Login};
 use crate::node::link::PresentLink;
@@ -196,9 +195,7 @@ impl RedisNode {
         self.0.login = Login::by(provider, &self.0.name, self.0.source.has_login())?;
         Ok(self)
     }
-}
 
-impl RedisNode {
     /// A node for the servers of a Redis Cluster that have the slots of its shards. Seeds as one URL: see
     /// [`LockManagerBuilder::redis_cluster`](crate::LockManagerBuilder::redis_cluster).
     pub(crate) fn from_cluster(url: &str, network: Option<&Network>) -> Result<Self, InvalidUrl> {
