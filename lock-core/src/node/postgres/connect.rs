@@ -14,14 +14,13 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 use tokio_util::io::InspectReader;
 use tokio_util::sync::CancellationToken;
 
-use super::address::Address;
 use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
-use super::source::Source;
+use super::source::{Address, Source};
 use crate::node::tcp::{self, Io};
+use crate::node::{Credentials, NodeError};
 #[cfg(feature = "tls")]
-use crate::node::tls::Tls;
-use crate::node::{Credentials, NodeError, Refusal};
+use crate::node::{Refusal, tls::Tls};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -75,7 +75,7 @@ impl Session {
     /// The rows of the reply to a statement, which begins with the id of the session. It counts as unanswered until the server has
     /// answered: also if nobody waits for that any more.
     pub(super) async fn query(&self, statement: &Statement, parameters: &Parameters<'_>) -> Result<Vec<Row>, Error> {
-        let parameters = [&[self.id.as_text() as &(dyn ToSql + Sync)][..], parameters].concat();
+        let parameters = [&[&self.id.0 as &(dyn ToSql + Sync)][..], parameters].concat();
         self.unanswered.fetch_add(1, Ordering::Relaxed);
         let rows = self.client.query(statement, &parameters).await;
         if rows.as_ref().err().is_none_or(|error| error.as_db_error().is_some()) {

@@ -39,16 +39,11 @@ pub(super) const NO_TIMEOUTS: &str = "SELECT set_config(name, '0', false) FROM p
 
 /// What only this session knows. It is among its settings, so it shows which session a statement has reached.
 #[derive(Clone)]
-pub(super) struct SessionId(String);
+pub(super) struct SessionId(pub(super) String);
 
 impl SessionId {
     pub(super) fn draw() -> Result<Self, NodeError> {
         Ok(Self(random_id()?))
-    }
-
-    /// For the functions, which check it.
-    pub(super) fn as_text(&self) -> &String {
-        &self.0
     }
 
     /// The options of the startup packet, after the options of the URL.

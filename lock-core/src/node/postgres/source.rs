@@ -4,15 +4,19 @@ use std::error::Error;
 use std::sync::Arc;
 
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::address::Address;
 use super::connect::reach;
 use crate::node::credentials::{CredentialsProvider, Login, answer_of};
 use crate::node::tcp::Io;
+#[cfg(feature = "tls")]
+use crate::node::tls::Tls;
 use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture};
+
+/// The port of PostgreSQL.
+const PORT: u16 = 5432;
 
 /// A configuration, and a stream on which nothing was said yet; or why there is none.
 type Dialed = NodeFuture<Result<(Config, Box<dyn Io>), String>>;
@@ -80,6 +84,128 @@ impl Source {
         match &self.dial {
             Dial::Address(address) => Ok((address.config.clone(), reach(address).await?)),
             Dial::Factory(dial) => dial().await.map_err(|reason| NodeError::Unreachable { reason }),
+        }
+    }
+}
+
+/// Where a PostgreSQL server is: for a connection, and for people.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) host: Host,
+    pub(super) port: u16,
+    /// Without TLS, which is not left to tokio-postgres.
+    pub(super) config: Config,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
+}
+
+impl Address {
+    /// Parses a URL. Neither errors nor the name contain the password.
+    pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+        let invalid = |reason: &str| InvalidUrl::new(url, reason);
+        if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(invalid("expected postgres://[user[:password]@]host[:port]/database"));
+        }
+        if url.contains("sslmode=verify-") {
+            return Err(invalid("write sslmode=require: certificates and their names are always checked"));
+        }
+        let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+            // Without the cause, which may be a part of the URL.
+            invalid(error.to_string().split(':').next().unwrap_or_default())
+        })?;
+        if !config.get_hostaddrs().is_empty() {
+            return Err(invalid("hostaddr is not supported; name the address as the host"));
+        }
+        let [host] = config.get_hosts() else {
+            return Err(invalid("expected one host: each server is a node of its own"));
+        };
+        let host = host.clone();
+        if matches!(&host, Host::Tcp(host) if host.contains('@')) {
+            return Err(invalid("an @ in the user or the password must be written as %40"));
+        }
+        let port = config.get_ports().first().copied().unwrap_or(PORT);
+        let uses_tls = config.get_ssl_mode() == SslMode::Require;
+        if uses_tls && !cfg!(feature = "tls") {
+            return Err(invalid("TLS needs the feature `tls` of lock-axum or lock-core"));
+        }
+        if config.get_channel_binding() == ChannelBinding::Require {
+            return Err(invalid(
+                "channel binding is not supported; leave channel_binding out: certificates are always checked",
+            ));
+        }
+        config.ssl_mode(SslMode::Disable);
+        #[cfg(feature = "tls")]
+        let tls = match &host {
+            _ if !uses_tls => None,
+            Host::Tcp(host) => Some(Tls::new(host).map_err(|reason| invalid(&reason))?),
+            #[cfg(unix)]
+            Host::Unix(_) => return Err(invalid("TLS is not for sockets; leave sslmode out")),
+        };
+        Ok(Self {
+            host,
+            port,
+            config,
+            #[cfg(feature = "tls")]
+            tls,
+        })
+    }
+
+    /// Whether the URL has a user or a password.
+    pub(super) fn has_login(&self) -> bool {
+        self.config.get_user().is_some() || self.config.get_password().is_some()
+    }
+
+    /// The name for people: host, port and database.
+    pub(super) fn name(&self) -> String {
+        let Self { host, port, config, .. } = self;
+        // The names of hosts are the same in any case, and two names for one server would be taken for two.
+        let address = match host {
+            Host::Tcp(host) if host.contains(':') => format!("[{}]:{port}", host.to_lowercase()),
+            Host::Tcp(host) => format!("{}:{port}", host.to_lowercase()),
+            #[cfg(unix)]
+            Host::Unix(path) => format!("{}:{port}", path.display()),
+        };
+        match config.get_dbname().or(config.get_user()) {
+            Some(database) => format!("{address}/{database}"),
+            None => address,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_the_database_in_its_name_and_no_password() {
+        let name = |url| Address::parse(url).unwrap().name();
+        assert_eq!(name("postgres://app:s3cret@DB.example/shop"), "db.example:5432/shop");
+        assert_eq!(name("postgresql://app@10.0.0.1:6000"), "10.0.0.1:6000/app");
+        assert_eq!(name("postgres://app@%2Frun%2Fpostgresql/shop"), "/run/postgresql:5432/shop");
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn a_url_with_tls_is_refused_with_the_feature_that_it_needs() {
+        let Err(error) = Address::parse("postgres://app@h/db?sslmode=require") else { panic!("accepted") };
+        assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+
+    #[test]
+    fn a_url_that_is_refused_is_named_without_its_password() {
+        for url in [
+            "redis://u:s3cret@h",
+            "postgres://u:s3cret@h1,h2/db",
+            "postgres://u:s3cret@h:x/db",
+            "postgres://u:s3cret@h/db?sslmode=verify-full",
+            "postgres://u:s3cret@h/db?sslmode=require&channel_binding=require",
+            "postgres://u:s3cret@h/db?hostaddr=10.0.0.1",
+            "postgres://u@h/db?password=s3cret&nonsense=1",
+            "postgres://u:s3cret@/db",
+            "postgres://u:p@s3cret@h/db",
+        ] {
+            let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
         }
     }
 }
