@@ -59,10 +59,10 @@ impl Session {
             let until = now.saturating_add(barred_for);
             let buried = self.bury(&paths, evict, &seen, held.zip(gap.as_ref()), until).await;
             match (&buried, &mut gap) {
-                (Ok(()), Some(gap)) => gap.pass().await,
+                (Ok(()), Some(gap)) => gap.is_over = pass(&self.client, &gap.owner, &gap.lock).await,
                 // It may have begun, and is passed when this is dropped.
                 (Err(Failed::Whole(_)), _) | (_, None) => {}
-                (Err(_), Some(gap)) => gap.never_began(),
+                (Err(_), Some(gap)) => gap.is_over = true,
             }
             match buried {
                 Ok(()) => return Ok(Eviction::Evicted { deleted: held.is_some() }),
@@ -177,16 +177,6 @@ impl<'a> Gap<'a> {
     pub(super) fn new(session: &'a Session, paths: &Paths, keys: &LockKeys) -> Self {
         let owner = paths.owner(keys, Random::from_system().owner());
         Self { session, owner, lock: paths.lock(keys), is_over: false }
-    }
-
-    /// The eviction was not carried out.
-    pub(super) fn never_began(&mut self) {
-        self.is_over = true;
-    }
-
-    /// The eviction was just answered: waits until the gap is over, and ends it.
-    pub(super) async fn pass(&mut self) {
-        self.is_over = pass(&self.session.client, &self.owner, &self.lock).await;
     }
 }
 

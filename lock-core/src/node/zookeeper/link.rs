@@ -8,9 +8,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zookeeper_client::{CreateMode, Error, SessionState, Stat};
 
-use super::address::Address;
 use super::classify::{inspection_error, node_error};
-use super::connect::{CONNECT_TIMEOUT, connect};
+use super::connect::{Address, CONNECT_TIMEOUT, connect};
 use super::heard::Heard;
 use super::paths::{DIRECTORIES, Paths, is_of_a_memory, memory_id};
 use super::record::{Stored, decode, encode};

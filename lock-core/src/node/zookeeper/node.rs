@@ -1,8 +1,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::address::Address;
-use super::connect::reconnect;
+use super::connect::{Address, reconnect};
 use super::link::{Link, open};
 use super::session::Session;
 use super::wakeups::listen;

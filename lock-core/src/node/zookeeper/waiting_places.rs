@@ -129,12 +129,9 @@ impl Places {
     /// may so be seen free for less.
     pub(super) fn seen_free(&mut self, lock_key: &str, fence: Option<i32>) -> Duration {
         let now = Instant::now();
-        self.free.retain(|_, seen| seen.since + SEEN_FREE > now);
-        let seen = self.free.entry(lock_key.to_owned()).or_insert(SeenFree { since: now, fence });
-        if seen.fence != fence {
-            *seen = SeenFree { since: now, fence };
-        }
-        now - seen.since
+        // Where the fence is another one, somebody had it meanwhile.
+        self.free.retain(|key, seen| seen.since + SEEN_FREE > now && (key != lock_key || seen.fence == fence));
+        now - self.free.entry(lock_key.to_owned()).or_insert(SeenFree { since: now, fence }).since
     }
 }
 
