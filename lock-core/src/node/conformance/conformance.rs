@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::lack::{Lack, Lacks};
 use super::outcome::{Failure, Outcome, Times};
 use super::sequences::Sequence;
-use super::side::{Keys, Side};
+use super::side::{Side, fresh_keys};
 use super::step::{Step, acquire};
 use super::timed;
 use crate::node::{EVICTION_GAP, Eviction, Kind, LockNode, MemoryNode, RESERVATION_TTL};
@@ -176,7 +176,7 @@ impl Runner<'_> {
     }
 
     pub(super) async fn run(&self, Sequence { steps, listening }: &Sequence) -> Run {
-        let (keys, memory, mut run) = (Keys::fresh(), MemoryNode::new(), Run::default());
+        let (keys, memory, mut run) = (fresh_keys(), MemoryNode::new(), Run::default());
         let listening = if self.lacks.listens() { *listening } else { 0 };
         let side = |node: Box<dyn LockNode>| Side::new(node, &keys, listening, self.times());
         let (mut rules, mut node) = match tokio::join!(side(Box::new(memory.clone())), side((self.node)())) {

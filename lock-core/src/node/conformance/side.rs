@@ -34,25 +34,18 @@ pub(super) struct Side {
     next_epoch: u128,
 }
 
-/// The keys of a sequence.
-#[derive(Clone)]
-pub(super) struct Keys {
-    keyspace: Arc<Keyspace>,
-    /// In the order of [`LOCKS`].
-    locks: [LockKeys; LOCKS.len()],
-}
+/// The keys of a sequence, in the order of [`LOCKS`].
+pub(super) type Keys = [LockKeys; LOCKS.len()];
 
-impl Keys {
-    /// Keys that nothing has used.
-    pub(super) fn fresh() -> Self {
-        let keyspace = Arc::new(Keyspace::new(&format!("conformance-{:016x}:", Random::from_system().number())));
-        let fence = |resource: &str| LockKeys::new(&keyspace, resource).fence();
-        let (first, third) = (fence("one"), (0_u64..).map(|suffix| format!("three-{suffix}")));
-        let third = third.into_iter().find(|third| fence(third) == first).unwrap_or_default();
-        let [one, two, third] = ["one", "two", &third].map(|resource| LockKeys::new(&keyspace, resource));
-        let [first_slot, second_slot] = [0, 1].map(|slot| LockKeys::of_slot(&keyspace, "slots", slot));
-        Self { keyspace, locks: [one, two, third, first_slot, second_slot] }
-    }
+/// Keys that nothing has used.
+pub(super) fn fresh_keys() -> Keys {
+    let keyspace = Arc::new(Keyspace::new(&format!("conformance-{:016x}:", Random::from_system().number())));
+    let fence = |resource: &str| LockKeys::new(&keyspace, resource).fence();
+    let (first, third) = (fence("one"), (0_u64..).map(|suffix| format!("three-{suffix}")));
+    let third = third.into_iter().find(|third| fence(third) == first).unwrap_or_default();
+    let [one, two, third] = ["one", "two", &third].map(|resource| LockKeys::new(&keyspace, resource));
+    let [first_slot, second_slot] = [0, 1].map(|slot| LockKeys::of_slot(&keyspace, "slots", slot));
+    [one, two, third, first_slot, second_slot]
 }
 
 impl Side {
@@ -64,10 +57,10 @@ impl Side {
         times: Times,
     ) -> Result<Self, NodeError> {
         node.set_max_ttl(times.ttl.saturating_mul(3));
-        let run_id = node.inspect(&keys.keyspace).await?.run_id;
+        let run_id = node.inspect(keys[0].keyspace()).await?.run_id;
         let mut ears = Vec::new();
         for waiter in 1..=listening {
-            let listens = node.wakeups(&keys.keyspace, WaiterId::from_bits(waiter.into()));
+            let listens = node.wakeups(keys[0].keyspace(), WaiterId::from_bits(waiter.into()));
             ears.push(timeout(LISTEN_TIMEOUT, listens).await.unwrap_or(Err(NodeError::TimedOut))?);
         }
         Ok(Self { node, keys: keys.clone(), run_id, times, ears, epoch: None, next_epoch: 0 })
@@ -80,20 +73,20 @@ impl Side {
             Step::Requests { epoch, waiter, polls, operations } => {
                 let (epoch, waiter) = (of(*epoch), WaiterId::from_bits((*waiter).into()));
                 let requests = operations.iter().map(|(lock, operation)| {
-                    let keys = self.keys.locks[*lock].clone();
+                    let keys = self.keys[*lock].clone();
                     Request { keys, epoch, waiter, polls: *polls, operation: *operation }
                 });
                 Outcome::Replied(self.submit(requests.collect()).await)
             }
             Step::Look(epoch) => {
-                let look = Look { keys: self.keys.locks.to_vec(), epoch: (*epoch != Epochs::Any).then(|| of(*epoch)) };
+                let look = Look { keys: self.keys.to_vec(), epoch: (*epoch != Epochs::Any).then(|| of(*epoch)) };
                 let states = self.node.look(look).await.map_err(Failure);
                 let times = self.times;
                 Outcome::Looked(states.map(|states| states.into_iter().map(|state| times.state(state)).collect()))
             }
             Step::Evict { lock, epoch, owners, token } => {
                 let evict = Evict {
-                    keys: self.keys.locks[*lock].clone(),
+                    keys: self.keys[*lock].clone(),
                     epoch: of(*epoch),
                     holders: owners.iter().copied().map(Holder::Owner).collect(),
                     token: *token,
@@ -103,7 +96,7 @@ impl Side {
             }
             Step::Write(change) => Outcome::Written(self.write(*change).await.map_err(Failure)),
             Step::ReadFences => {
-                let reading = self.node.read_fences(&self.keys.keyspace).await.map_err(Failure);
+                let reading = self.node.read_fences(self.keys[0].keyspace()).await.map_err(Failure);
                 Outcome::Fences(reading.map(|reading| Some((reading?.member.random, reading?.highest))))
             }
             Step::Inspect => Outcome::Inspected(self.inspect().await.map_err(Failure)),
@@ -159,7 +152,7 @@ impl Side {
             begin: if change.begins_quarantine { vec![(OTHER, self.times.ttl)] } else { Vec::new() },
             floor: change.floor,
         };
-        let Some(written) = self.node.write_record(&self.keys.keyspace, write).await? else { return Ok(None) };
+        let Some(written) = self.node.write_record(self.keys[0].keyspace(), write).await? else { return Ok(None) };
         (self.epoch, self.next_epoch) = (written.epoch, self.next_epoch + 1);
         let (stored, clock) = self.present().await?;
         let is_stored = stored.as_ref() == Some(&written);
@@ -173,7 +166,7 @@ impl Side {
 
     /// The record at present, and when it was read.
     async fn present(&self) -> Result<(Option<NodeRecord>, u64), NodeError> {
-        let Inspection { run_id, record, clock_micros, .. } = self.node.inspect(&self.keys.keyspace).await?;
+        let Inspection { run_id, record, clock_micros, .. } = self.node.inspect(self.keys[0].keyspace()).await?;
         if run_id != self.run_id {
             let reply = format!("the run id was {:?} and is {run_id:?}, so the node may have forgotten", self.run_id);
             return Err(NodeError::Protocol { reply });

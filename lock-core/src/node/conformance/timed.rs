@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::conformance::{Divergence, Runner};
 use super::lack::Lack;
 use super::outcome::{Outcome, Times};
-use super::side::{Keys, Side};
+use super::side::{Side, fresh_keys};
 use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
 use crate::node::limits::QUEUE_TTL;
 use crate::node::{EVICTION_GAP, Eviction, Kind, NodeError, Operation, QueuePosition, RESERVATION_TTL, Reply};
@@ -55,7 +55,7 @@ impl Trial {
     async fn begin(runner: &Runner<'_>) -> Result<Self, Divergence> {
         let times = Times { ttl: runner.ttl, are_unknown: true };
         let listening = if runner.lacks.listens() { 2 } else { 0 };
-        let side = Side::new((runner.node)(), &Keys::fresh(), listening, times).await;
+        let side = Side::new((runner.node)(), &fresh_keys(), listening, times).await;
         let failed = |error: NodeError| differ(&[], "a node that is ready", error);
         let mut trial = Self { side: side.map_err(failed)?, ttl: runner.ttl, steps: Vec::new() };
         trial.carry_out(&Step::admit()).await;
