@@ -9,11 +9,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::found::Found;
 use super::submission::{Submission, Submissions, refuse};
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
-    RecordWrite, ReplySender, Request,
+    RecordWrite, Refusal, ReplySender, Request,
 };
 use crate::mutex::Mutex;
 use crate::random::Epoch;
@@ -199,11 +198,13 @@ impl<S: Session> PresentLink<S> {
         Box::pin(async move {
             let link = link?;
             // What is written was decided by what an earlier memory had. This one may be another server's.
-            if !link.found.lock().is_memory_of(&write) {
+            if link.found.lock().run_id.as_ref() != Some(&write.record.run_id) {
                 return Ok(None);
             }
             let written = link.checked(link.session.write_record(&keyspace, &write).await)?;
-            link.found.lock().written(written.as_ref());
+            if let Some(record) = &written {
+                link.found.lock().epoch = record.epoch;
+            }
             Ok(written)
         })
     }
@@ -248,4 +249,42 @@ impl<S: Session> PresentLink<S> {
 
 fn not_connected() -> NodeError {
     NodeError::Unreachable { reason: "not connected".into() }
+}
+
+/// What was found out over one connection. Requests of any other epoch are not sent over it, and records for any other memory of the
+/// server are not written.
+///
+/// Otherwise either could be executed through a new connection before the server behind it is inspected. That server may have
+/// restarted from an old state, which has the record but not the locks.
+#[derive(Default)]
+struct Found {
+    run_id: Option<String>,
+    /// If the record was written for this memory.
+    epoch: Option<Epoch>,
+    /// Why the server must not be used.
+    refusal: Option<Refusal>,
+}
+
+impl Found {
+    /// Notes what an inspection found. One that got no answer changes nothing.
+    fn inspected(&mut self, inspection: &Result<Inspection, NodeError>) {
+        *self = match inspection {
+            Ok(found) => {
+                let own_record = found.record.get().filter(|record| record.run_id == found.run_id);
+                let epoch = own_record.and_then(|record| record.epoch);
+                Self { run_id: Some(found.run_id.clone()), epoch, refusal: None }
+            }
+            // It must not be used any more, as what it was found to be before.
+            Err(NodeError::Refused(refusal)) => Self { refusal: Some(refusal.clone()), ..Self::default() },
+            Err(_) => return,
+        };
+    }
+
+    /// Whether requests of this epoch may be sent.
+    fn check_epoch(&self, epoch: Epoch) -> Result<(), NodeError> {
+        if self.epoch == Some(epoch) {
+            return Ok(());
+        }
+        Err(self.refusal.clone().map_or(NodeError::Unadmitted, NodeError::Refused))
+    }
 }

@@ -9,9 +9,7 @@
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod credentials;
-mod evict;
 mod forward;
-mod found;
 mod invalid_url;
 mod keyspace;
 mod limits;
@@ -37,21 +35,19 @@ mod tcp;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 mod tls;
 mod vote_timer;
-mod wakeup;
 pub mod writing;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
 pub(crate) use self::credentials::CredentialsProvider;
 pub use self::credentials::{Credentials, InvalidCredentials};
-pub use self::evict::{EVICTION_GAP, Evict, Eviction};
 pub use self::invalid_url::InvalidUrl;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::LockNode;
 #[cfg(feature = "redis")]
 pub(crate) use self::lock_node::in_memory_timeout;
-pub use self::look::{Holder, HolderTag, LockState, Look, Reader};
+pub use self::look::{EVICTION_GAP, Evict, Eviction, Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::{MemoryBackup, MemoryNode};
 #[cfg(feature = "postgres")]
 pub use self::postgres::PostgresNode;
@@ -62,7 +58,7 @@ pub use self::redis::{InvalidReplication, RedisNode};
 #[doc(hidden)]
 pub use self::redis::{Network, script_sources};
 pub(crate) use self::replies::{MajorityTimer, Replies};
-pub use self::reply::{NodeFuture, Position, Reply};
+pub use self::reply::{NodeFuture, Position, RESERVATION_TTL, Reply, Wakeup, Wakeups};
 pub use self::reply_sender::ReplySender;
 pub use self::request::{Operation, QueuePosition, Request};
 pub use self::roster::{Ballot, Division, MemberId, Roster, Seat, SetId};
@@ -70,7 +66,6 @@ pub use self::slots::{SlotOffer, Slots};
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 pub use self::tls::InvalidTls;
 pub(crate) use self::vote_timer::VoteReporter;
-pub use self::wakeup::{RESERVATION_TTL, Wakeup, Wakeups};
 #[cfg(feature = "zookeeper")]
 pub use self::zookeeper::ZooKeeperNode;
 pub use crate::error::{NodeError, NotMember, Refusal};
