@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::{FollowUp, Nemesis};
 use crate::hosts::Hosts;
 use crate::plan::Plan;
+use crate::redis::Flaw;
 
 /// How long an old primary may go on that does not know that it was replaced.
 const STALE: [u64; 4] = [0, 50, 400, 1_500];
@@ -20,6 +21,10 @@ impl Nemesis {
     /// Faults of masters that are clusters.
     pub(super) fn inject_into_clusters(&mut self, hosts: &mut Hosts, [server, client]: [usize; 2], until: Duration) {
         let now = hosts.elapsed();
+        if self.plan.flaw == Some(Flaw::ServesWhatIsLeft) {
+            // Among all other faults, one seed of fifty shows it.
+            return self.announce(hosts, self.plan.cluster_of(server), Change::Move);
+        }
         match self.rng.between(0, 99) {
             0..=29 => self.inject_link_fault(hosts, client, server, until),
             30..=37 => {
