@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::LazyLock;
 
 pub use axum::Extension;
@@ -123,7 +124,8 @@ where
     R: Resources,
     Fut: Future<Output = Response> + Send + 'static,
 {
-    guard_response(caller.into(), read, &resources, &policy, on_error, |guard| handler((**guard).clone())).await
+    let handler = |guard: &R::Guard| -> Boxed { Box::pin(handler((**guard).clone())) };
+    guard_response(caller.into(), read, &resources, &policy, on_error, handler).await
 }
 
 /// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
@@ -146,35 +148,42 @@ pub async fn guard_session_handler<Fut>(
 where
     Fut: Future<Output = Response> + Send + 'static,
 {
-    let handler = |guard: &LockGuard| {
+    let handler = |guard: &LockGuard| -> Boxed {
         let (hold, session) = PendingSession::new(guard, policy.on_lost);
-        InSession::new(handler(guard.lease(), hold), Some(session))
+        Box::pin(InSession::new(handler(guard.lease(), hold), Some(session)))
     };
     guard_response(caller.into(), read, &resource, &policy, on_error, handler).await
 }
 
-async fn guard_response<R, Fut>(
+/// A handler under way. Boxed: what runs it under its lock is then compiled once, and not for each handler of a service.
+type Boxed = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+async fn guard_response<R: Resources>(
     caller: Caller,
     read: ReadBytes,
     resources: &R,
     policy: &Policy,
     on_error: Option<fn(LockError) -> Response>,
-    handler: impl FnOnce(&R::Guard) -> Fut,
-) -> Result<Response, LockRejection>
-where
-    R: Resources,
-    Fut: Future<Output = Response> + Send + 'static,
-{
+    handler: impl FnOnce(&R::Guard) -> Boxed,
+) -> Result<Response, LockRejection> {
     static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
 
     let on_error = on_error.as_ref().map(|on_error| on_error as &(dyn Fn(LockError) -> Response + Sync));
-    let Caller { locks, carried } = caller;
-    let guard = critical_section::enter(&locks, resources, || carried, policy, on_error).await?;
-    drop((read, locks));
+    let guard = enter(caller, resources, policy, on_error).await?;
+    drop(read);
     let completed = critical_section::run(guard, policy, handler).await;
     let finish =
         |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
     completed.and_then(finish).map_err(|error| critical_section::reject(error, policy, on_error))
+}
+
+async fn enter<R: Resources>(
+    Caller { locks, carried }: Caller,
+    resources: &R,
+    policy: &Policy,
+    on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
+) -> Result<R::Guard, LockRejection> {
+    critical_section::enter(&locks, resources, || carried, policy, on_error).await
 }
 
 /// Runs the body of a function under its lock, in the caller's task.
