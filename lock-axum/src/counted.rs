@@ -15,7 +15,7 @@ use lock_core::LockPending;
 
 use crate::buffered_bytes::BufferedBytes;
 use crate::policy::Policy;
-use crate::rejection::LockRejection;
+use crate::rejection::{Cause, LockRejection};
 use crate::upload::{DEFAULT_TIMEOUT_MS, Stopped, Upload};
 
 /// The last extractor of a handler, the only one that can read the body, with an account of what it has read.
@@ -82,7 +82,7 @@ impl<T, const TIMEOUT_MS: u64> Counted<T, TIMEOUT_MS> {
     pub fn into_parts(self, policy: &Policy) -> Result<(T, ReadBytes), LockRejection> {
         match self.value {
             Ok(value) => Ok((value, self.read)),
-            Err(stopped) => Err(LockRejection::stopped(stopped, policy)),
+            Err(stopped) => Err(Cause::Stopped { stopped, retry_after: policy.retry_after }.into()),
         }
     }
 }

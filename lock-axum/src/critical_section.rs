@@ -9,9 +9,8 @@ use crate::detach::DetachOnDrop;
 use crate::guard::{Guard, Resources};
 use crate::held::Held as _;
 use crate::log_once::LogOnce;
-use crate::not_delegated::NotDelegated;
 use crate::policy::{HoldUntil, OnDisconnect, Policy};
-use crate::rejection::LockRejection;
+use crate::rejection::{Cause, LockRejection};
 use crate::response_body::hold_until_end;
 use crate::until_lost::{Completed, until_lost};
 
@@ -37,11 +36,10 @@ pub(crate) async fn enter<R: Resources>(
         && let Some(adopted) = Box::pin(carried().adopt(locks, policy.retry_after)).await?
     {
         if (adopted.kind(), policy.kind) == (Kind::Read, Kind::Write) {
-            return Err(LockRejection::not_delegated(NotDelegated::ToRead));
+            return Err(Cause::NotDelegated("the delegation is to read, and the request writes").into());
         }
-        return resources
-            .adopt(adopted, policy)
-            .ok_or_else(|| LockRejection::not_delegated(NotDelegated::OtherResource));
+        let other = "the delegation is for another resource than the one of the request";
+        return resources.adopt(adopted, policy).ok_or_else(|| Cause::NotDelegated(other).into());
     }
     resources.acquire(locks, policy).await.map_err(|error| reject(error, policy, on_error))
 }

@@ -13,9 +13,8 @@ use lock_core::LockManager;
 #[doc(inline)]
 pub use lock_core::delegation::{AdoptError, AdoptedLease, Delegate, DelegateError, Delegation, InvalidAudience};
 
-use crate::not_delegated::NotDelegated;
 use crate::policy::Policy;
-use crate::rejection::LockRejection;
+use crate::rejection::{Cause, LockRejection};
 
 /// An extractor that adopts the delegation in the header `lock-delegation` ([`Delegation::HEADER`]): the handler works under the lock of
 /// the service that sent the request, and with its token.
@@ -54,9 +53,10 @@ impl<S: Sync> FromRequestParts<S> for Delegated {
     type Rejection = LockRejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
-        let locks: LockManager = parts.extensions.get().cloned().ok_or_else(LockRejection::no_manager)?;
+        let locks: LockManager = parts.extensions.get().cloned().ok_or(Cause::NoManager)?;
         let adopted = Carried::by(&parts.headers).adopt(&locks, Policy::new().retry_after).await?;
-        adopted.map(Self).ok_or_else(|| LockRejection::not_delegated(NotDelegated::Missing))
+        let missing = "the request carries no delegation: the header `lock-delegation` is missing";
+        Ok(Self(adopted.ok_or(Cause::NotDelegated(missing))?))
     }
 }
 
@@ -83,14 +83,14 @@ impl Carried {
         locks: &LockManager,
         retry_after: Duration,
     ) -> Result<Option<AdoptedLease>, LockRejection> {
-        let refused = |error| LockRejection::not_adopted(error, retry_after);
+        let refused = |error| Cause::Adopt { error, retry_after };
         match self {
             Self::Nothing => Ok(None),
             Self::One(value) => {
                 let text = value.to_str().map_err(|_| refused(AdoptError::Malformed))?;
-                locks.adopt(text).await.map(Some).map_err(refused)
+                Ok(Some(locks.adopt(text).await.map_err(refused)?))
             }
-            Self::Several => Err(LockRejection::not_delegated(NotDelegated::Several)),
+            Self::Several => Err(Cause::NotDelegated("the request carries more than one delegation").into()),
         }
     }
 }

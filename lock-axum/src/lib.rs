@@ -224,7 +224,6 @@ mod hold;
 mod key_error;
 mod layer;
 mod log_once;
-mod not_delegated;
 #[cfg(feature = "utoipa")]
 mod openapi;
 mod param;

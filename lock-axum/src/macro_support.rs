@@ -25,7 +25,7 @@ pub use crate::param::{
     AnyParam, AnyType, Param, ParamType, check_extracted, check_filled_by_caller, check_filled_by_router,
 };
 pub use crate::policy::{HoldUntil, Policy};
-use crate::rejection::LockRejection;
+use crate::rejection::{Cause, LockRejection};
 pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, respond};
 use crate::until_lost::{Completed, until_lost};
 
@@ -52,7 +52,7 @@ impl<S: Sync> FromRequestParts<S> for Manager {
     type Rejection = LockRejection;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
-        let locks: LockManager = parts.extensions.get().cloned().ok_or_else(LockRejection::no_manager)?;
+        let locks: LockManager = parts.extensions.get().cloned().ok_or(Cause::NoManager)?;
         Ok(Self(Caller::of(parts, locks)))
     }
 }

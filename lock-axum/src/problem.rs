@@ -23,9 +23,9 @@ pub(crate) struct Retry {
     pub(crate) after: Duration,
 }
 
-/// A type of problems that a client can distinguish: its name and its title.
+/// A type of problems that a client can distinguish: its name, its title, and its usual status.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ProblemType(&'static str, &'static str);
+pub(crate) struct ProblemType(&'static str, &'static str, StatusCode);
 
 impl ProblemType {
     pub(crate) fn uri(self) -> String {
@@ -33,69 +33,43 @@ impl ProblemType {
     }
 }
 
-pub(crate) const BUSY: ProblemType = ProblemType("lock-busy", "The resource is locked");
-pub(crate) const UNAVAILABLE: ProblemType = ProblemType("lock-unavailable", "Locks are unavailable");
-pub(crate) const BUFFER_FULL: ProblemType = ProblemType("lock-buffer-full", "Too many request bodies are in memory");
-pub(crate) const LOST: ProblemType = ProblemType("lock-lost", "The lock was lost");
-pub(crate) const KEY_INVALID: ProblemType = ProblemType("lock-key-invalid", "The lock key is invalid");
-const DELEGATION_REFUSED: ProblemType = ProblemType("lock-delegation-refused", "The delegation was refused");
-const STALE_TOKEN: ProblemType = ProblemType("stale-fencing-token", "The fencing token is stale");
+pub(crate) const BUSY: ProblemType = ProblemType("lock-busy", "The resource is locked", StatusCode::CONFLICT);
+pub(crate) const UNAVAILABLE: ProblemType =
+    ProblemType("lock-unavailable", "Locks are unavailable", StatusCode::SERVICE_UNAVAILABLE);
+pub(crate) const BUFFER_FULL: ProblemType =
+    ProblemType("lock-buffer-full", "Too many request bodies are in memory", StatusCode::SERVICE_UNAVAILABLE);
+pub(crate) const LOST: ProblemType = ProblemType("lock-lost", "The lock was lost", StatusCode::INTERNAL_SERVER_ERROR);
+pub(crate) const KEY_INVALID: ProblemType =
+    ProblemType("lock-key-invalid", "The lock key is invalid", StatusCode::BAD_REQUEST);
+pub(crate) const DELEGATION_REFUSED: ProblemType =
+    ProblemType("lock-delegation-refused", "The delegation was refused", StatusCode::FORBIDDEN);
+pub(crate) const STALE_TOKEN: ProblemType =
+    ProblemType("stale-fencing-token", "The fencing token is stale", StatusCode::CONFLICT);
 
 impl Problem {
+    /// A problem of a type, with what the client is told of it.
+    pub(crate) fn of(problem_type: ProblemType, detail: impl Into<String>) -> Self {
+        Self { status: problem_type.2, problem_type: Some(problem_type), detail: Some(detail.into()), retry: None }
+    }
+
     pub(crate) fn busy(status: StatusCode, detail: &str, retry: Retry) -> Self {
-        Self { status, problem_type: Some(BUSY), detail: Some(detail.to_owned()), retry: Some(retry) }
+        Self { status, retry: Some(retry), ..Self::of(BUSY, detail) }
     }
 
     /// Always worth another attempt: another instance of the service may be able to acquire locks.
-    pub(crate) fn unavailable(detail: &str, retry_after: Duration) -> Self {
-        let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
-        Self { status, problem_type: Some(UNAVAILABLE), detail: Some(detail.to_owned()), retry }
-    }
-
-    pub(crate) fn buffer_full(retry_after: Duration) -> Self {
-        let (status, retry) = (StatusCode::SERVICE_UNAVAILABLE, Some(Retry::after(retry_after)));
-        let detail = "the bodies of requests that wait for locks take up all the memory that is set aside for them";
-        Self { status, problem_type: Some(BUFFER_FULL), detail: Some(detail.to_owned()), retry }
-    }
-
-    pub(crate) fn lost() -> Self {
-        let detail = "the lock was lost before the request completed; the request may or may not have taken effect";
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self { status, problem_type: Some(LOST), detail: Some(detail.to_owned()), retry: None }
-    }
-
-    pub(crate) fn key_invalid(detail: String) -> Self {
-        let status = StatusCode::BAD_REQUEST;
-        Self { status, problem_type: Some(KEY_INVALID), detail: Some(detail), retry: None }
-    }
-
-    pub(crate) fn delegation_refused(detail: String) -> Self {
-        let (status, problem_type) = (StatusCode::FORBIDDEN, Some(DELEGATION_REFUSED));
-        Self { status, problem_type, detail: Some(detail), retry: None }
-    }
-
-    pub(crate) fn stale_token() -> Self {
-        let detail =
-            "a later request has taken over the resource; the write was refused, and the request may be sent again";
-        let status = StatusCode::CONFLICT;
-        Self { status, problem_type: Some(STALE_TOKEN), detail: Some(detail.to_owned()), retry: None }
+    pub(crate) fn unavailable(problem_type: ProblemType, detail: &str, after: Duration) -> Self {
+        // Nothing more precise is known than what the header says.
+        Self { retry: Some(Retry { header: after, after }), ..Self::of(problem_type, detail) }
     }
 
     /// An error of the service itself. The details are in the log, not in the response.
     pub(crate) fn internal() -> Self {
-        Self::untyped(StatusCode::INTERNAL_SERVER_ERROR, None)
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, problem_type: None, detail: None, retry: None }
     }
 
     /// A problem of type `about:blank`: its status says what is wrong.
-    pub(crate) fn untyped(status: StatusCode, detail: Option<String>) -> Self {
-        Self { status, problem_type: None, detail, retry: None }
-    }
-}
-
-impl Retry {
-    /// When nothing more precise is known than what the header says.
-    fn after(header: Duration) -> Self {
-        Self { header, after: header }
+    pub(crate) fn untyped(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: Some(detail.into()), ..Self::internal() }
     }
 }
 

@@ -8,7 +8,7 @@ use lock_core::masters::NotReady;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::problem::Problem;
+use crate::problem::{Problem, UNAVAILABLE};
 
 /// How long an answer is used again.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -62,6 +62,6 @@ async fn answer(locks: LockManager, last: Arc<Mutex<Last>>) -> Response {
     };
     match ready {
         Ok(()) => "ready\n".into_response(),
-        Err(reason) => Problem::unavailable(&reason.to_string(), MAX_AGE).into_response(),
+        Err(reason) => Problem::unavailable(UNAVAILABLE, &reason.to_string(), MAX_AGE).into_response(),
     }
 }

@@ -9,9 +9,8 @@ use lock_core::delegation::AdoptError;
 use thiserror::Error;
 
 use crate::key_error::KeyError;
-use crate::not_delegated::NotDelegated;
 use crate::policy::Policy;
-use crate::problem::{Problem, Retry};
+use crate::problem::{DELEGATION_REFUSED, KEY_INVALID, LOST, Problem, Retry, UNAVAILABLE};
 use crate::upload::Stopped;
 
 /// A response that is sent instead of a guarded handler's own, because the lock was not acquired or was lost.
@@ -51,7 +50,7 @@ pub struct LockRejection(Box<Cause>);
 
 /// A log that prints only the text of an error, and not its source, has to say why.
 #[derive(Debug, Error)]
-enum Cause {
+pub(crate) enum Cause {
     #[error("{error}")]
     Lock {
         #[source]
@@ -67,8 +66,9 @@ enum Cause {
         error: AdoptError,
         retry_after: Duration,
     },
+    /// The request is not handled under the lock of its sender, although its delegation may be valid.
     #[error("{0}")]
-    NotDelegated(NotDelegated),
+    NotDelegated(&'static str),
     #[error("no lock manager in the request extensions")]
     NoManager,
     /// The request's body was not read.
@@ -103,7 +103,7 @@ impl LockRejection {
 
     pub(crate) fn new(error: LockError, policy: &Policy) -> Self {
         let busy_status = StatusCode::from_u16(policy.busy_status).unwrap_or(StatusCode::CONFLICT);
-        Self(Box::new(Cause::Lock { error, busy_status, retry_after: policy.retry_after }))
+        Cause::Lock { error, busy_status, retry_after: policy.retry_after }.into()
     }
 
     /// The response of the user's `on_error`, unless it is no error although the lock was lost.
@@ -112,24 +112,14 @@ impl LockRejection {
         let response = on_error(error);
         match lost {
             Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
-            _ => Self(Box::new(Cause::Answered { status: response.status(), response: Mutex::new(response) })),
+            _ => Cause::Answered { status: response.status(), response: Mutex::new(response) }.into(),
         }
     }
+}
 
-    pub(crate) fn not_adopted(error: AdoptError, retry_after: Duration) -> Self {
-        Self(Box::new(Cause::Adopt { error, retry_after }))
-    }
-
-    pub(crate) fn not_delegated(reason: NotDelegated) -> Self {
-        Self(Box::new(Cause::NotDelegated(reason)))
-    }
-
-    pub(crate) fn no_manager() -> Self {
-        Self(Box::new(Cause::NoManager))
-    }
-
-    pub(crate) fn stopped(stopped: Stopped, policy: &Policy) -> Self {
-        Self(Box::new(Cause::Stopped { stopped, retry_after: policy.retry_after }))
+impl From<Cause> for LockRejection {
+    fn from(cause: Cause) -> Self {
+        Self(Box::new(cause))
     }
 }
 
@@ -141,13 +131,13 @@ impl From<LockError> for LockRejection {
 
 impl From<AdoptError> for LockRejection {
     fn from(error: AdoptError) -> Self {
-        Self::not_adopted(error, Policy::new().retry_after)
+        Cause::Adopt { error, retry_after: Policy::new().retry_after }.into()
     }
 }
 
 impl From<KeyError> for LockRejection {
     fn from(error: KeyError) -> Self {
-        Self(Box::new(Cause::Key(error)))
+        Cause::Key(error).into()
     }
 }
 
@@ -158,9 +148,9 @@ impl IntoResponse for LockRejection {
             Cause::Lock { error, busy_status, retry_after } => {
                 lock_problem(&error, busy_status, retry_after).into_response()
             }
-            Cause::Key(error) => Problem::key_invalid(error.to_string()).into_response(),
+            Cause::Key(error) => Problem::of(KEY_INVALID, error.to_string()).into_response(),
             Cause::Adopt { error, retry_after } => adopt_problem(&error, retry_after).into_response(),
-            Cause::NotDelegated(reason) => Problem::delegation_refused(reason.to_string()).into_response(),
+            Cause::NotDelegated(reason) => Problem::of(DELEGATION_REFUSED, reason).into_response(),
             Cause::Stopped { stopped, retry_after } => stopped.problem(retry_after).into_response(),
             Cause::NoManager => {
                 lock_core::log_event!(error: "lock.no_manager",
@@ -180,11 +170,16 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
         LockError::QueueFull { .. } => {
             Problem::busy(busy_status, "too many requests are waiting for the resource", busy_retry(error, retry_after))
         }
-        LockError::NoQuorum { .. } => Problem::unavailable("too few lock servers responded", retry_after),
-        LockError::Expired { .. } => Problem::unavailable("the lock was granted too late to be used", retry_after),
-        LockError::ShuttingDown { .. } => Problem::unavailable("the server is shutting down", retry_after),
-        LockError::Lost { .. } => Problem::lost(),
-        LockError::InvalidResource { reason, .. } => Problem::key_invalid(format!("invalid resource: {reason}")),
+        LockError::NoQuorum { .. } => Problem::unavailable(UNAVAILABLE, "too few lock servers responded", retry_after),
+        LockError::Expired { .. } => {
+            Problem::unavailable(UNAVAILABLE, "the lock was granted too late to be used", retry_after)
+        }
+        LockError::ShuttingDown { .. } => Problem::unavailable(UNAVAILABLE, "the server is shutting down", retry_after),
+        LockError::Lost { .. } => Problem::of(
+            LOST,
+            "the lock was lost before the request completed; the request may or may not have taken effect",
+        ),
+        LockError::InvalidResource { reason, .. } => Problem::of(KEY_INVALID, format!("invalid resource: {reason}")),
         LockError::NotALock { .. } => {
             lock_core::log_event!(error: "lock.not_a_lock", %error, "the key of a lock holds something else");
             Problem::internal()
@@ -211,8 +206,12 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
 /// The client is told what it can do about it, and nothing that only the holder knows.
 fn adopt_problem(error: &AdoptError, retry_after: Duration) -> Problem {
     let detail = match error {
-        AdoptError::NoQuorum { .. } => return Problem::unavailable("too few lock servers responded", retry_after),
-        AdoptError::ShuttingDown { .. } => return Problem::unavailable("the server is shutting down", retry_after),
+        AdoptError::NoQuorum { .. } => {
+            return Problem::unavailable(UNAVAILABLE, "too few lock servers responded", retry_after);
+        }
+        AdoptError::ShuttingDown { .. } => {
+            return Problem::unavailable(UNAVAILABLE, "the server is shutting down", retry_after);
+        }
         AdoptError::Malformed => "the header is not a delegation that this service understands",
         AdoptError::OtherSet { .. } => "the delegation is of a lock on other lock servers",
         AdoptError::OtherAudience { .. } => "the delegation is for another service",
@@ -220,7 +219,7 @@ fn adopt_problem(error: &AdoptError, retry_after: Duration) -> Problem {
         // `AdoptError` is non-exhaustive: an error added later is refused, too.
         _ => "the lock is no longer held by the sender of the delegation",
     };
-    Problem::delegation_refused(detail.to_owned())
+    Problem::of(DELEGATION_REFUSED, detail)
 }
 
 /// When a client may try again. The header is the same for all requests; the body has how long locks on the resource were held

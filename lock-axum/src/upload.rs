@@ -12,7 +12,7 @@ use thiserror::Error;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::buffered_bytes::BufferedBytes;
-use crate::problem::Problem;
+use crate::problem::{BUFFER_FULL, Problem};
 
 /// How long a body may take to arrive by default, in milliseconds.
 pub(crate) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
@@ -104,13 +104,17 @@ impl Upload {
 impl Stopped {
     pub(crate) fn problem(self, retry_after: Duration) -> Problem {
         let detail = match self {
-            Self::Full => return Problem::buffer_full(retry_after),
+            Self::Full => {
+                let detail =
+                    "the bodies of requests that wait for locks take up all the memory that is set aside for them";
+                return Problem::unavailable(BUFFER_FULL, detail, retry_after);
+            }
             Self::TimedOut(timeout) => format!("the request body did not arrive within {timeout:?}"),
             Self::GivenUp => {
                 "the request body arrived too slowly: the memory that is set aside for bodies was needed for others"
                     .to_owned()
             }
         };
-        Problem::untyped(StatusCode::REQUEST_TIMEOUT, Some(detail))
+        Problem::untyped(StatusCode::REQUEST_TIMEOUT, detail)
     }
 }

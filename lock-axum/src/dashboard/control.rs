@@ -68,7 +68,7 @@ impl<'a> Pressed<'a> {
 }
 
 fn refuse(status: StatusCode, reason: &str) -> Response {
-    Problem::untyped(status, Some(reason.to_owned())).into_response()
+    Problem::untyped(status, reason).into_response()
 }
 
 /// Whether no other site made a browser send this request, with the credentials of its user.

@@ -40,7 +40,7 @@ impl Pages {
 pub(super) async fn events(State(pages): State<Arc<Pages>>) -> Response {
     let Ok(page) = Arc::clone(&pages.free).try_acquire_owned() else {
         let detail = format!("{MAX_PAGES} pages are open, which is the limit; close one of them");
-        return Problem::untyped(StatusCode::SERVICE_UNAVAILABLE, Some(detail)).into_response();
+        return Problem::untyped(StatusCode::SERVICE_UNAVAILABLE, detail).into_response();
     };
     // An open page would hold up the shutdown of the server.
     let closed = pages.locks().closed();

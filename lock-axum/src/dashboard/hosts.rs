@@ -73,7 +73,7 @@ pub(super) async fn check_host(State(hosts): State<Hosts>, request: Request, nex
                 "the Host of the request, {host:?}, is neither an IP address nor localhost nor a name of this page; open it under its address, \
                  or name the host in the service: `dashboard(locks).host(\"..\")?`, or `.behind_authentication()` if a layer checks who asks"
             );
-            Problem::untyped(StatusCode::FORBIDDEN, Some(detail)).into_response()
+            Problem::untyped(StatusCode::FORBIDDEN, detail).into_response()
         }
     }
 }

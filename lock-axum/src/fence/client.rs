@@ -35,15 +35,8 @@ pub(super) fn refused(sink: &'static str, claimant: Claimant, seen: Option<i64>)
     StaleToken::report(sink, claimant, seen.and_then(|seen| u64::try_from(seen).ok()))
 }
 
-/// The response to a claim whose database failed.
-pub(super) fn failed(error: &dyn Error) -> Response {
-    lock_core::log_event!(error: "lock.claim_failed", %error, "the database failed");
-    Problem::internal().into_response()
-}
-
-/// The response to a check at an isolation level where it cannot refuse.
-#[cfg(any(feature = "sqlx", feature = "sqlx-0_9", feature = "tokio-postgres"))]
-pub(super) fn cannot_check(error: &dyn Error) -> Response {
-    lock_core::log_event!(error: "lock.claim_failed", %error, "a reader is checked where the check cannot refuse it");
+/// The response to a claim or a check that failed.
+pub(super) fn failed(error: &dyn Error, why: &str) -> Response {
+    lock_core::log_event!(error: "lock.claim_failed", %error, "{why}");
     Problem::internal().into_response()
 }

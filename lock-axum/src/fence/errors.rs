@@ -35,7 +35,7 @@ macro_rules! claim_error {
             fn into_response(self) -> ::axum::response::Response {
                 match self {
                     Self::Stale(stale) => stale.into_response(),
-                    Self::Database(error) => super::client::failed(&error),
+                    Self::Database(error) => super::client::failed(&error, "the database failed"),
                 }
             }
         }
@@ -89,8 +89,10 @@ macro_rules! check_error {
             fn into_response(self) -> ::axum::response::Response {
                 match self {
                     Self::Stale(stale) => stale.into_response(),
-                    Self::Database(error) => super::client::failed(&error),
-                    isolation @ Self::Isolation { .. } => super::client::cannot_check(&isolation),
+                    Self::Database(error) => super::client::failed(&error, "the database failed"),
+                    isolation @ Self::Isolation { .. } => {
+                        super::client::failed(&isolation, "a reader is checked where the check cannot refuse it")
+                    }
                 }
             }
         }

@@ -5,7 +5,7 @@ use lock_core::FencingToken;
 use thiserror::Error;
 
 use super::Claimant;
-use crate::problem::Problem;
+use crate::problem::{Problem, STALE_TOKEN};
 
 /// A resource refused a claim, because a later holder of the lock has claimed it.
 ///
@@ -82,7 +82,9 @@ impl StaleToken {
 
 impl IntoResponse for StaleToken {
     fn into_response(self) -> Response {
-        Problem::stale_token().into_response()
+        let detail =
+            "a later request has taken over the resource; the write was refused, and the request may be sent again";
+        Problem::of(STALE_TOKEN, detail).into_response()
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn buffer(
 ) -> Result<Body, Problem> {
     let too_large = || {
         let detail = format!("the request body is larger than {limit} bytes");
-        Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, Some(detail))
+        Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, detail)
     };
     let stopped = |stopped: Stopped| stopped.problem(retry_after);
     // A `content-length` above the limit: reject without reading.
@@ -41,7 +41,7 @@ pub(super) async fn buffer(
     let (mut data, mut trailers) = (Vec::new(), None);
     while let Some(frame) = poll_fn(|cx| upload.poll_frame(Pin::new(&mut body), cx)).await.map_err(stopped)? {
         let frame = frame.map_err(|error| {
-            let unreadable = || Problem::untyped(StatusCode::BAD_REQUEST, Some(UNREADABLE.to_owned()));
+            let unreadable = || Problem::untyped(StatusCode::BAD_REQUEST, UNREADABLE);
             if is_length_limit(&error) { too_large() } else { unreadable() }
         })?;
         match frame.into_data() {
