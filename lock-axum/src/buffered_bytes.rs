@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lock_core::LockManager;
+use lock_core::{LockManager, Mutex};
 use tokio::time::Instant;
 
 /// What an upload has sent in the last one to two of these is its pace. One that began later is not given up.
@@ -39,10 +39,6 @@ impl BufferBudget {
     fn account(self: &Arc<Self>) -> BufferedBytes {
         BufferedBytes { budget: Arc::clone(self), arriving: None, taken: 0 }
     }
-
-    fn bodies(&self) -> MutexGuard<'_, Bodies> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The bytes of one request body that count against `max_buffered_bytes`. Dropping it gives them back.
@@ -65,7 +61,7 @@ impl BufferedBytes {
     #[must_use]
     pub fn take(&mut self, bytes: usize) -> bool {
         let now = Instant::now();
-        let mut bodies = self.budget.bodies();
+        let mut bodies = self.budget.0.lock();
         let id = *self.arriving.get_or_insert_with(|| bodies.begin(now));
         let Some(upload) = bodies.arriving.get_mut(&id).filter(|upload| !upload.given_up) else { return false };
         upload.pace.add(now, bytes);
@@ -81,7 +77,7 @@ impl BufferedBytes {
 
     /// Resolves when this upload is given up for a faster one. Its bytes count no more then, so that the body is to be dropped.
     pub fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut bodies = self.budget.bodies();
+        let mut bodies = self.budget.0.lock();
         let Some(upload) = self.arriving.and_then(|id| bodies.arriving.get_mut(&id)) else { return Poll::Pending };
         if upload.given_up {
             return Poll::Ready(());
@@ -94,7 +90,7 @@ impl BufferedBytes {
     #[must_use]
     pub fn complete(&mut self) -> bool {
         let Some(id) = self.arriving.take() else { return true };
-        let Some(upload) = self.budget.bodies().arriving.remove(&id) else { return true };
+        let Some(upload) = self.budget.0.lock().arriving.remove(&id) else { return true };
         self.taken += upload.taken;
         !upload.given_up
     }
@@ -103,7 +99,7 @@ impl BufferedBytes {
 impl Drop for BufferedBytes {
     fn drop(&mut self) {
         _ = self.complete();
-        self.budget.bodies().left += mem::take(&mut self.taken);
+        self.budget.0.lock().left += mem::take(&mut self.taken);
     }
 }
 

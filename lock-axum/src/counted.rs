@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
-use lock_core::LockPending;
+use lock_core::{LockPending, Mutex};
 
 use crate::buffered_bytes::BufferedBytes;
 use crate::policy::Policy;
@@ -59,7 +59,7 @@ where
         let read = ReadBytes(Some(Arc::clone(&account)));
         let request = request.map(|inner| Body::new(CountedBody { inner, account: Arc::clone(&account) }));
         let value = T::from_request(request, state).await;
-        let complete = match &mut *lock(&account) {
+        let complete = match &mut *account.lock() {
             Account::Open(upload) => upload.complete(),
             Account::Stopped(stopped) => Err(*stopped),
             Account::Closed => Ok(()),
@@ -90,7 +90,7 @@ impl<T, const TIMEOUT_MS: u64> Counted<T, TIMEOUT_MS> {
 impl Drop for ReadBytes {
     fn drop(&mut self) {
         if let Some(account) = &self.0 {
-            *lock(account) = Account::Closed;
+            *account.lock() = Account::Closed;
         }
     }
 }
@@ -107,7 +107,7 @@ impl http_body::Body for CountedBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        let mut account = lock(&this.account);
+        let mut account = this.account.lock();
         let Account::Open(upload) = &mut *account else {
             drop(account);
             return Pin::new(&mut this.inner).poll_frame(cx);
@@ -128,8 +128,4 @@ impl http_body::Body for CountedBody {
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
     }
-}
-
-fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
-    account.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,5 @@
-use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::Extensions;
 use http::request::Parts;
-use lock_core::{Lease, LockGuard};
+use lock_core::{Lease, LockGuard, Mutex};
 use pin_project_lite::pin_project;
 use thiserror::Error;
 use tokio::runtime::Handle;
@@ -114,11 +113,7 @@ impl Hold {
     }
 }
 
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("on_lost", &self.on_lost).finish_non_exhaustive()
-    }
-}
+lock_core::opaque_debug!(Hold, |this| "on_lost": this.on_lost);
 
 impl<S: Sync> FromRequestParts<S> for Hold {
     type Rejection = MissingHold;
@@ -231,7 +226,7 @@ impl Drop for PendingSession {
 
 /// Empties a slot. What was in it is dropped after the mutex is unlocked.
 fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    slot.lock().take()
 }
 
 /// The rejection of the extractor [`Hold`] in a request that has none: `500 Internal Server Error`.

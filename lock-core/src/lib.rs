@@ -166,6 +166,8 @@ pub use self::manager::{
     ConfigError, ConnectError, LockManager, LockManagerBuilder, LockRequest, SetRequest, ShutdownReport,
 };
 pub use self::masters::health::{Health, NodeHealth};
+#[doc(hidden)]
+pub use self::mutex::Mutex;
 #[cfg(feature = "postgres")]
 pub use self::node::PostgresNode;
 #[cfg(feature = "redis")]

@@ -1,4 +1,6 @@
-/// `Debug` for a type of which only these are shown: the rest would be long, or is secret.
+/// `Debug` for a type of which only these are shown: the rest would be long, or is secret. Not public API.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! opaque_debug {
     ($type:ident $(, |$this:ident| $($name:literal: $value:expr),+)?) => {
         impl ::std::fmt::Debug for $type {

@@ -1,10 +1,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::inspection::Waiting;
-use lock_core::{FencingToken, Kind, Lease, LockManager};
+use lock_core::{FencingToken, Kind, Lease, LockManager, Mutex};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -73,7 +73,7 @@ impl Board {
     /// The state as JSON.
     pub(super) fn state(&self) -> Arc<str> {
         self.masters.ask_if_due(&self.locks);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         match &*last {
             Some((at, state)) if at.elapsed() < MAX_AGE => Arc::clone(state),
             _ => {

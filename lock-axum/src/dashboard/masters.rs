@@ -1,7 +1,7 @@
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{Health, LockManager, NodeError, NodeHealth};
+use lock_core::{Health, LockManager, Mutex, NodeError, NodeHealth};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -32,7 +32,7 @@ impl Masters {
     ///
     /// In a task, because the answer is for all pages, and the one that asks may close, or stop reading.
     pub(super) fn ask_if_due(&self, locks: &LockManager) {
-        let is_recent = self.last().as_ref().is_some_and(|answer| answer.at.elapsed() < ASK_EVERY);
+        let is_recent = self.last.lock().as_ref().is_some_and(|answer| answer.at.elapsed() < ASK_EVERY);
         if is_recent {
             return;
         }
@@ -40,14 +40,14 @@ impl Masters {
         let (locks, last) = (locks.clone(), Arc::clone(&self.last));
         tokio::spawn(async move {
             let health = locks.health().await;
-            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Answer { at: Instant::now(), health });
+            *last.lock() = Some(Answer { at: Instant::now(), health });
             drop(asking);
         });
     }
 
     /// Whether a majority grants locks, in which shards none does if it does in others, and each master; null and none if that is not known.
     pub(super) fn view(&self) -> (Option<bool>, Vec<u32>, Vec<Value>) {
-        match &*self.last() {
+        match &*self.last.lock() {
             Some(Answer { at, health }) if at.elapsed() < FORGET_AFTER => {
                 let without = &health.shards_without_quorum;
                 let has_other = health.nodes.iter().any(|node| !without.contains(&node.shard));
@@ -56,10 +56,6 @@ impl Masters {
             }
             _ => (None, Vec::new(), Vec::new()),
         }
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Answer>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

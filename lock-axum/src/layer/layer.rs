@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -216,8 +215,4 @@ impl<S> Layer<S> for LockLayer {
     }
 }
 
-impl fmt::Debug for LockLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockLayer").field("policy", &self.0.policy).finish_non_exhaustive()
-    }
-}
+lock_core::opaque_debug!(LockLayer, |this| "policy": this.0.policy);

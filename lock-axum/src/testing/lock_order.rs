@@ -1,8 +1,7 @@
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
-use lock_core::Lease;
 use lock_core::observer::{LockEvent, LockObserver, OTHER};
+use lock_core::{Lease, Mutex};
 
 /// Warns once for each two templates of which each was locked inside the other, anywhere in the process: callers that nest them in opposite
 /// orders wait for each other until their `wait` is over.
@@ -78,7 +77,7 @@ impl LockOrder {
     /// The pairs that were nested in both orders so far, in this process.
     #[must_use]
     pub fn reversed() -> Vec<Reversed> {
-        SEEN.lock().unwrap_or_else(PoisonError::into_inner).reversed()
+        SEEN.lock().reversed()
     }
 }
 
@@ -94,12 +93,12 @@ impl LockObserver for LockOrder {
             return;
         }
         let pair = (outer.to_owned(), inner.to_owned());
-        if !SEEN.lock().unwrap_or_else(PoisonError::into_inner).takes(&pair) {
+        if !SEEN.lock().takes(&pair) {
             return;
         }
         // It takes milliseconds, in which the other threads go on.
         let place = place();
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = SEEN.lock();
         if !seen.takes(&pair) {
             return;
         }

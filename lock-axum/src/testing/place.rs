@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
+use lock_core::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -65,11 +66,11 @@ pub(super) struct Place(Mutex<Option<String>>);
 
 impl Place {
     pub(super) fn last(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     fn note(&self, what: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+        *self.0.lock() = Some(what);
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use lock_core::Mutex;
 use tokio::task::unconstrained;
 
 use super::answer::Answer;
@@ -100,7 +101,7 @@ struct Wakeup {
 
 impl Wakeup {
     fn pass_on_to(&self, waker: &Waker) {
-        let mut trial = self.trial.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trial = self.trial.lock();
         if !trial.as_ref().is_some_and(|present| present.will_wake(waker)) {
             *trial = Some(waker.clone());
         }
@@ -110,7 +111,7 @@ impl Wakeup {
 impl Wake for Wakeup {
     fn wake(self: Arc<Self>) {
         self.came.store(true, Ordering::Release);
-        let trial = self.trial.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let trial = self.trial.lock().clone();
         if let Some(trial) = trial {
             trial.wake();
         }

@@ -3,8 +3,10 @@
 use std::future::poll_fn;
 use std::io::Write as _;
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Duration;
+
+use lock_core::Mutex;
 
 use super::place::Place;
 use super::question::Question;
@@ -71,9 +73,9 @@ impl Watchdog {
     pub(super) async fn watch<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
-            self.0.seen().looks = 0;
+            self.0.seen.lock().looks = 0;
             let polled = work.as_mut().poll(cx);
-            self.0.seen().looks = 0;
+            self.0.seen.lock().looks = 0;
             polled
         })
         .await
@@ -81,28 +83,28 @@ impl Watchdog {
 
     /// Another run begins.
     pub(super) fn begin(&self, question: Option<Question>) {
-        let mut seen = self.0.seen();
+        let mut seen = self.0.seen.lock();
         seen.question = question;
         seen.requests.clear();
     }
 
     pub(super) fn add(&self, label: &str, request: &Request) {
         let (label, place) = (label.to_owned(), Arc::clone(request.place_of_work()));
-        self.0.seen().requests.push(Watchee { label, place, steps: 0, has_ended: false });
+        self.0.seen.lock().requests.push(Watchee { label, place, steps: 0, has_ended: false });
     }
 
     /// Calls what may block.
     pub(super) fn during<T>(&self, doing: Doing, call: impl FnOnce() -> T) -> T {
-        self.0.seen().doing = doing;
+        self.0.seen.lock().doing = doing;
         let done = call();
-        self.0.seen().doing = Doing::Waiting;
+        self.0.seen.lock().doing = Doing::Waiting;
         done
     }
 
     /// As [`during`](Self::during), of a request.
     pub(super) fn request<T>(&self, index: usize, request: &mut Request, call: impl FnOnce(&mut Request) -> T) -> T {
         let done = self.during(Doing::Request(index), || call(request));
-        if let Some(watchee) = self.0.seen().requests.get_mut(index) {
+        if let Some(watchee) = self.0.seen.lock().requests.get_mut(index) {
             (watchee.steps, watchee.has_ended) = (request.steps, !request.is_running());
         }
         done
@@ -111,18 +113,14 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.0.seen().is_over = true;
+        self.0.seen.lock().is_over = true;
         self.0.over.notify_one();
     }
 }
 
 impl Watched {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn watch(&self, limit: Duration) {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         while !seen.is_over {
             let waited = self.over.wait_timeout_while(seen, limit / LOOKS, |seen| !seen.is_over);
             seen = waited.unwrap_or_else(PoisonError::into_inner).0;

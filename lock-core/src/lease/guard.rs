@@ -1,4 +1,3 @@
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -273,11 +272,7 @@ impl Drop for LockGuard {
     }
 }
 
-impl fmt::Debug for LockGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockGuard").field(&self.lease).finish()
-    }
-}
+opaque_debug!(LockGuard, |this| "lease": this.lease);
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::ops::Deref;
 
 use futures_util::future::join_all;
@@ -101,8 +100,4 @@ impl Deref for SetGuard {
     }
 }
 
-impl fmt::Debug for SetGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SetGuard").field(&self.leases).finish()
-    }
-}
+opaque_debug!(SetGuard, |this| "leases": this.leases);
