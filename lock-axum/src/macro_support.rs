@@ -33,7 +33,7 @@ use crate::until_lost::{Completed, until_lost};
 /// never runs unguarded.
 ///
 /// The first extractor of a handler. It leaves the manager in the request for the others, which run before the lock is acquired.
-pub struct Manager(Caller);
+pub struct Manager(pub Caller);
 
 /// Whether a handler runs under a lock of this service or of the sender, as far as the head of its request says.
 pub struct Caller {
@@ -57,14 +57,8 @@ impl<S: Sync> FromRequestParts<S> for Manager {
     }
 }
 
-impl From<Manager> for Caller {
-    fn from(Manager(caller): Manager) -> Self {
-        caller
-    }
-}
-
 /// Extracts the lock manager from the router's state. Otherwise like [`Manager`].
-pub struct ManagerFromState(Caller);
+pub struct ManagerFromState(pub Caller);
 
 /// A router's state that has the lock manager.
 #[diagnostic::on_unimplemented(
@@ -96,12 +90,6 @@ impl<S: HasLocks> FromRequestParts<S> for ManagerFromState {
     }
 }
 
-impl From<ManagerFromState> for Caller {
-    fn from(ManagerFromState(caller): ManagerFromState) -> Self {
-        caller
-    }
-}
-
 /// Runs a handler under its lock. What its extractors have read of the body is counted until then.
 ///
 /// # Cancel safety
@@ -113,7 +101,7 @@ impl From<ManagerFromState> for Caller {
 ///
 /// The rejection that is answered instead of the handler's response.
 pub async fn guard_handler<R, Fut>(
-    caller: impl Into<Caller>,
+    caller: Caller,
     read: ReadBytes,
     resources: R,
     policy: Policy,
@@ -125,7 +113,7 @@ where
     Fut: Future<Output = Response> + Send + 'static,
 {
     let handler = |guard: &R::Guard| -> Boxed { Box::pin(handler((**guard).clone())) };
-    guard_response(caller.into(), read, &resources, &policy, on_error, handler).await
+    guard_response(caller, read, &resources, &policy, on_error, handler).await
 }
 
 /// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
@@ -138,7 +126,7 @@ where
 ///
 /// The rejection that is answered instead of the handler's response.
 pub async fn guard_session_handler<Fut>(
-    caller: impl Into<Caller>,
+    caller: Caller,
     read: ReadBytes,
     resource: String,
     policy: Policy,
@@ -152,7 +140,7 @@ where
         let (hold, session) = PendingSession::new(guard, policy.on_lost);
         Box::pin(InSession::new(handler(guard.lease(), hold), Some(session)))
     };
-    guard_response(caller.into(), read, &resource, &policy, on_error, handler).await
+    guard_response(caller, read, &resource, &policy, on_error, handler).await
 }
 
 /// A handler under way. Boxed: what runs it under its lock is then compiled once, and not for each handler of a service.
@@ -202,25 +190,18 @@ pub async fn guard_function<T>(
     outcome: Outcome<T>,
     body: impl Future<Output = T>,
 ) -> T {
-    guard_body(locks, &resources, &policy, &outcome, body).await.unwrap_or_else(|error| outcome.failed(error))
-}
-
-async fn guard_body<T>(
-    locks: LockManager,
-    resources: &impl Resources,
-    policy: &Policy,
-    outcome: &Outcome<T>,
-    body: impl Future<Output = T>,
-) -> Result<T, LockError> {
-    let guard = resources.acquire(&locks, policy).await?;
-    // A manager that was made for this call alone is dropped here, and says so.
-    drop(locks);
-    let body = guard.scope().enter(body);
-    let Completed { output, guard } = until_lost(guard, body, policy.on_lost).await?;
-    if outcome.is_success(&output) {
-        guard.check()?;
-    }
-    Ok(output)
+    let guarded = async {
+        let guard = resources.acquire(&locks, &policy).await?;
+        // A manager that was made for this call alone is dropped here, and says so.
+        drop(locks);
+        let body = guard.scope().enter(body);
+        let Completed { output, guard } = until_lost(guard, body, policy.on_lost).await?;
+        if outcome.is_success(&output) {
+            guard.check()?;
+        }
+        Ok(output)
+    };
+    guarded.await.unwrap_or_else(|error| outcome.failed(error))
 }
 
 /// Converts a handler's output. A function, so that generated code needs no trait in scope.

@@ -20,7 +20,7 @@ const MAX_AGE: Duration = Duration::from_millis(500);
 
 /// What the pages show. It is computed when a page asks for it.
 pub(super) struct Board {
-    locks: LockManager,
+    pub(super) locks: LockManager,
     /// Whether rows have a button.
     control: bool,
     masters: Masters,
@@ -64,10 +64,6 @@ struct Section {
 impl Board {
     pub(super) fn new(locks: LockManager, control: bool) -> Self {
         Self { locks, control, masters: Masters::new(), place: place(), last: Mutex::default() }
-    }
-
-    pub(super) fn locks(&self) -> &LockManager {
-        &self.locks
     }
 
     /// The state as JSON.

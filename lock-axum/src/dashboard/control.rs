@@ -34,7 +34,7 @@ pub(super) async fn release(State(pages): State<Arc<Pages>>, uri: Uri, headers: 
     let Some(pressed) = Pressed::of(&pressed) else {
         return refuse(StatusCode::BAD_REQUEST, "expected the resource, and the token or null");
     };
-    let locks = pages.locks();
+    let locks = &pages.board.locks;
     if !pressed.is_current(locks) {
         return refuse(StatusCode::CONFLICT, "its holder has changed since it was shown");
     }

@@ -167,7 +167,7 @@ impl Dashboard {
     ///
     /// Defaults to a page that checks the host.
     pub fn behind_authentication(mut self) -> Self {
-        self.hosts.allow_any();
+        self.hosts.any = true;
         self
     }
 }

@@ -22,17 +22,13 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The open pages of a dashboard. They share what they show.
 pub(super) struct Pages {
-    board: Board,
+    pub(super) board: Board,
     free: Arc<Semaphore>,
 }
 
 impl Pages {
     pub(super) fn new(locks: LockManager, control: bool) -> Self {
         Self { board: Board::new(locks, control), free: Arc::new(Semaphore::new(MAX_PAGES)) }
-    }
-
-    pub(super) fn locks(&self) -> &LockManager {
-        self.board.locks()
     }
 }
 
@@ -43,7 +39,7 @@ pub(super) async fn events(State(pages): State<Arc<Pages>>) -> Response {
         return Problem::untyped(StatusCode::SERVICE_UNAVAILABLE, detail).into_response();
     };
     // An open page would hold up the shutdown of the server.
-    let closed = pages.locks().closed();
+    let closed = pages.board.locks.closed();
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let states = stream::unfold((ticks, pages, page), |(mut ticks, pages, page)| async {

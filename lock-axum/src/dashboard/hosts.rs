@@ -17,7 +17,8 @@ use crate::problem::Problem;
 pub(super) struct Hosts {
     /// In lower case, without ports.
     names: Vec<Arc<str>>,
-    any: bool,
+    /// Whether any name may be used.
+    pub(super) any: bool,
 }
 
 /// A name for [`Dashboard::host`](super::Dashboard::host) that no request could have.
@@ -41,10 +42,6 @@ impl Hosts {
         }
         self.names.push(normalized(host).into());
         Ok(())
-    }
-
-    pub(super) fn allow_any(&mut self) {
-        self.any = true;
     }
 
     fn allow(&self, host: &str) -> bool {
@@ -100,7 +97,7 @@ mod tests {
         hosts.add("Locks.Example").unwrap();
         assert!(hosts.allow("locks.example:8080") && hosts.allow("LOCKS.example."));
         assert!(!hosts.allow("evil.locks.example"));
-        hosts.allow_any();
+        hosts.any = true;
         assert!(hosts.allow("evil.example"));
     }
 

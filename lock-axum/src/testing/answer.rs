@@ -20,13 +20,8 @@ enum Kind {
     Response {
         status: StatusCode,
         headers: HeaderMap,
-        body: Bytes,
-    },
-    /// The body broke off, and why.
-    BrokenOff {
-        status: StatusCode,
-        headers: HeaderMap,
-        error: String,
+        /// Or why it broke off.
+        body: Result<Bytes, String>,
     },
     /// The output of a task.
     Output(String),
@@ -39,7 +34,7 @@ impl Answer {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match &self.0 {
-            Kind::Response { status, .. } | Kind::BrokenOff { status, .. } => *status,
+            Kind::Response { status, .. } => *status,
             Kind::Output(_) => StatusCode::OK,
             Kind::HungUp => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
             Kind::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -49,7 +44,7 @@ impl Answer {
     /// Whether the status is 2xx, and the body came to its end: the client believes that it was done.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.status().is_success() && !matches!(self.0, Kind::BrokenOff { .. })
+        self.status().is_success() && !matches!(self.0, Kind::Response { body: Err(_), .. })
     }
 
     /// Whether the service would upgrade the connection, if there were one.
@@ -67,7 +62,7 @@ impl Answer {
     #[must_use]
     pub fn headers(&self) -> Option<&HeaderMap> {
         match &self.0 {
-            Kind::Response { headers, .. } | Kind::BrokenOff { headers, .. } => Some(headers),
+            Kind::Response { headers, .. } => Some(headers),
             _ => None,
         }
     }
@@ -77,20 +72,17 @@ impl Answer {
     #[must_use]
     pub fn text(&self) -> String {
         match &self.0 {
-            Kind::Response { body, .. } => String::from_utf8_lossy(body).into_owned(),
+            Kind::Response { body: Ok(body), .. } => String::from_utf8_lossy(body).into_owned(),
             Kind::Output(text) | Kind::Panicked(text) => text.clone(),
-            Kind::HungUp | Kind::BrokenOff { .. } => String::new(),
+            Kind::HungUp | Kind::Response { body: Err(_), .. } => String::new(),
         }
     }
 
     /// Reads the body, as a client does: the request has not ended before.
     pub(super) async fn read(response: Response) -> Self {
         let (parts, body) = response.into_parts();
-        let (status, headers) = (parts.status, parts.headers);
-        Self(match read(body).await {
-            Ok(body) => Kind::Response { status, headers, body },
-            Err(error) => Kind::BrokenOff { status, headers, error: error.to_string() },
-        })
+        let body = read(body).await.map_err(|error| error.to_string());
+        Self(Kind::Response { status: parts.status, headers: parts.headers, body })
     }
 
     pub(super) fn output(output: &impl fmt::Debug) -> Self {
@@ -109,8 +101,10 @@ impl Answer {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Response { status, .. } => write!(f, "{}", status.as_u16()),
-            Kind::BrokenOff { status, error, .. } => write!(f, "{}, and the body broke off: {error}", status.as_u16()),
+            Kind::Response { status, body: Ok(_), .. } => write!(f, "{}", status.as_u16()),
+            Kind::Response { status, body: Err(error), .. } => {
+                write!(f, "{}, and the body broke off: {error}", status.as_u16())
+            }
             Kind::Output(text) => f.write_str(text),
             Kind::HungUp => f.write_str("hung up"),
             Kind::Panicked(message) => write!(f, "panicked: {message}"),

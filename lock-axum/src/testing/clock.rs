@@ -17,18 +17,14 @@ const IDLE_LOOKS_PAUSED: u32 = 12;
 /// two looks: what could do nothing in that time is not late.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline {
-    left: Duration,
+    /// As of the last call of [`is_over`](Self::is_over).
+    pub(super) left: Duration,
     last: Instant,
 }
 
 impl Deadline {
     pub(super) fn after(time: Duration) -> Self {
         Self { left: time, last: Instant::now() }
-    }
-
-    /// What is left of the time, as of the last call of [`is_over`](Self::is_over).
-    pub(super) fn left(&self) -> Duration {
-        self.left
     }
 
     /// To be called at each look.

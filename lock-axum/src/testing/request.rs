@@ -25,7 +25,7 @@ pub(super) struct Request {
     /// How often it was pending.
     pub(super) steps: usize,
     /// What its future did last.
-    place: Arc<Place>,
+    pub(super) place: Arc<Place>,
     wakeup: Arc<Wakeup>,
 }
 
@@ -39,15 +39,6 @@ impl Request {
 
     pub(super) fn is_running(&self) -> bool {
         self.work.is_some()
-    }
-
-    /// What its future did before the present step, if that was logged.
-    pub(super) fn place(&self) -> Option<String> {
-        self.place.last()
-    }
-
-    pub(super) fn place_of_work(&self) -> &Arc<Place> {
-        &self.place
     }
 
     /// Makes one step if a wake-up came; or else asks for `cx` to be woken by the next. Returns whether it did.

@@ -168,7 +168,7 @@ impl Run<'_> {
     /// Polls some requests, the earlier ones first, until all have ended; or until the first of them is at a step; or, if they may give way,
     /// until all of them wait, or a quarter of the time that is left has passed: one that tries again and again waits, too.
     async fn poll(&mut self, who: &[usize], hold_at: Option<usize>, may_give_way: bool) -> Result<Stop, Problem> {
-        let mut gives_way = Deadline::after(self.deadline.left() / 4);
+        let mut gives_way = Deadline::after(self.deadline.left / 4);
         let mut turns = Turns::default();
         let mut looks = 0;
         loop {

@@ -111,7 +111,7 @@ impl Told {
     }
 
     fn at(&mut self, who: usize, request: &Request, what: &'static str) {
-        self.entries.push((who, Entry::At(request.steps, request.place(), what)));
+        self.entries.push((who, Entry::At(request.steps, request.place.last(), what)));
     }
 
     /// One line for each event, in columns.

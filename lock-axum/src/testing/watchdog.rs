@@ -89,7 +89,7 @@ impl Watchdog {
     }
 
     pub(super) fn add(&self, label: &str, request: &Request) {
-        let (label, place) = (label.to_owned(), Arc::clone(request.place_of_work()));
+        let (label, place) = (label.to_owned(), Arc::clone(&request.place));
         self.0.seen.lock().requests.push(Watchee { label, place, steps: 0, has_ended: false });
     }
 

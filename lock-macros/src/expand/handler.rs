@@ -68,7 +68,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource) 
     let held = Ident::new(if source.is_set() { "Leases" } else { "Lease" }, site_of_guard);
     let guarded = quote_spanned! {site_of_guard=>
         #caller::__private::#guard(
-            __manager,
+            __manager.0,
             __read,
             __resource,
             __policy,
