@@ -6,8 +6,7 @@ use lock_core::{Kind, Lease, LockError, LockManager};
 
 use crate::delegation::Carried;
 use crate::detach::DetachOnDrop;
-use crate::guard::{Guard, Resources};
-use crate::held::Held as _;
+use crate::guard::{Guard, Held as _, Resources};
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, OnDisconnect, Policy};
 use crate::rejection::{Cause, LockRejection};

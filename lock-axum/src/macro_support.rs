@@ -17,8 +17,7 @@ pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section;
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
-pub use crate::guard::{Guard, Resources};
-pub use crate::held::Held;
+pub use crate::guard::{Guard, Held, Resources};
 use crate::hold::{Hold, InSession, PendingSession};
 use crate::log_once::LogOnce;
 pub use crate::param::{

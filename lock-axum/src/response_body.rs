@@ -8,8 +8,7 @@ use http_body::{Frame, SizeHint};
 use lock_core::LockError;
 use pin_project_lite::pin_project;
 
-use crate::guard::Guard;
-use crate::held::Held;
+use crate::guard::{Guard, Held};
 
 pin_project! {
     /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so

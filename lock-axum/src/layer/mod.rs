@@ -5,14 +5,12 @@
 
 mod config;
 mod future;
-mod hold_until;
 mod http_settings;
 #[expect(clippy::module_inception, reason = "one file for each part: the layer, its service, its future")]
 mod layer;
 mod lock_settings;
 mod request_body;
 mod resource;
-mod resource_error;
 mod service;
 mod template;
 

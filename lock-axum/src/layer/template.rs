@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue};
 use lock_core::limits::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
-use super::resource_error::ResourceError;
+use super::resource::ResourceError;
 use crate::encode::push_encoded_bytes;
 use crate::key_error::KeyError;
 

@@ -3,10 +3,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use super::handover::HandoverTerms;
+use super::handover::{HandoverTerms, LocalHold};
 use super::last_slots::LastSlots;
 use super::listening::Listening;
-use super::local_hold::LocalHold;
 use super::local_queue::LastAttempt;
 use super::local_queues::{Joined, LocalQueues, QueueTicket};
 use super::turn::{Handover, Turn, Turns};

@@ -18,7 +18,6 @@ mod enter;
 mod handover;
 mod last_slots;
 mod listening;
-mod local_hold;
 mod local_queue;
 mod local_queues;
 mod node_wait;
@@ -27,7 +26,6 @@ mod turn;
 mod wakeups;
 
 pub(crate) use self::enter::{Entered, NotEntered};
-pub(crate) use self::handover::HandoverTerms;
-pub(crate) use self::local_hold::LocalHold;
+pub(crate) use self::handover::{HandoverTerms, LocalHold};
 pub(crate) use self::local_queue::LastAttempt;
 pub(crate) use self::turn::{Turn, Turns, Woken};

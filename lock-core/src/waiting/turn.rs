@@ -4,10 +4,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::handover::{HandoverTerms, MAX_HOLDERS};
+use super::handover::{HandoverTerms, LocalHold, MAX_HOLDERS};
 use super::last_slots::LastSlots;
 use super::listening::Listening;
-use super::local_hold::LocalHold;
 use super::local_queue::LastAttempt;
 use super::local_queues::{LocalQueues, SharedQueue};
 use super::node_wait::NodeWait;
