@@ -54,8 +54,9 @@ impl Random {
     }
 }
 
+/// An id, and what is written before its digits.
 macro_rules! random_id {
-    ($(#[$docs:meta])* $name:ident) => {
+    ($(#[$docs:meta])* $name:ident = $prefix:expr) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(u128);
@@ -74,25 +75,31 @@ macro_rules! random_id {
                 digits
             }
         }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{:032x}", $prefix, self.0)
+            }
+        }
     };
 }
 
 random_id! {
     /// Identifies the holder of a key: 128 random bits, fresh for every attempt, so that a reply to one attempt can never be
     /// mistaken for a reply to another.
-    OwnerId
+    OwnerId = Self::PREFIX
 }
 
 random_id! {
     /// Identifies a manager in the queues of the nodes: 128 random bits, drawn once for each manager. All its callers that wait
     /// for the same lock share one position.
-    WaiterId
+    WaiterId = ""
 }
 
 random_id! {
     /// Says by which roster a node votes: 128 random bits, drawn when the roster is installed on it. A node that lost its data lost
     /// its epoch with it, and so cannot vote for clients that admitted it before.
-    Epoch
+    Epoch = ""
 }
 
 impl OwnerId {
@@ -129,24 +136,6 @@ impl OwnerId {
         let digits = value.strip_prefix(Self::PREFIX.as_bytes())?;
         let bits = u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
         Some(Self(bits)).filter(|owner| owner.value() == value)
-    }
-}
-
-impl fmt::Display for OwnerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:032x}", Self::PREFIX, self.0)
-    }
-}
-
-impl fmt::Display for WaiterId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl fmt::Display for Epoch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
     }
 }
 

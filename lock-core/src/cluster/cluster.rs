@@ -53,6 +53,7 @@ impl Cluster {
         nodes: Vec<Arc<dyn LockNode>>,
         keyspace: Keyspace,
         config: MembershipConfig,
+        beside: Beside,
         random: Arc<Random>,
         reporter: Arc<Reporter>,
         stop: CancellationToken,
@@ -62,7 +63,7 @@ impl Cluster {
             members: nodes.into_iter().enumerate().map(|(index, node)| Member::new(index, node, &reporter)).collect(),
             keyspace: Arc::new(keyspace),
             membership,
-            beside: Beside::alone(),
+            beside,
             changed: Notify::new(),
             published: Notify::new(),
             noted: Mutex::default(),
@@ -76,11 +77,6 @@ impl Cluster {
             began: Mutex::new(None),
             clock: Mutex::default(),
         }
-    }
-
-    /// One shard of several.
-    pub(crate) fn beside(self, beside: Beside) -> Self {
-        Self { beside, ..self }
     }
 
     pub(crate) fn size(&self) -> usize {

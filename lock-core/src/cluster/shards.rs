@@ -69,7 +69,9 @@ impl Beside {
         }))
     }
 
-    pub(super) fn alone() -> Self {
+    /// For unit tests: a set without shards.
+    #[cfg(test)]
+    pub(crate) fn alone() -> Self {
         Self::first(1, |_| ShardSource {
             keyspace: Keyspace::new(""),
             nodes: Vec::new(),

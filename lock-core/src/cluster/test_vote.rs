@@ -181,6 +181,7 @@ mod tests {
     use tracing::{Event, Metadata, Subscriber, span};
 
     use super::*;
+    use crate::cluster::Beside;
     use crate::error::Refusal;
     use crate::node::{Keyspace, LockNode, MemoryNode};
     use crate::quorum::MembershipConfig;
@@ -190,7 +191,8 @@ mod tests {
         let node = MemoryNode::new();
         let config = MembershipConfig::of([node.name()]);
         let random = Arc::new(Random::from_seed(1));
-        Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), CancellationToken::new())
+        let (nodes, stop) = (vec![Arc::new(node) as Arc<dyn LockNode>], CancellationToken::new());
+        Cluster::new(nodes, Keyspace::new(""), config, Beside::alone(), random, Arc::default(), stop)
     }
 
     /// Asks for the state of the node's test votes while it takes an event.

@@ -28,8 +28,6 @@ use crate::waiting::Turns;
 
 /// The longest time to live that a lock may ask for, unless that is set.
 const DEFAULT_MAX_TTL: Duration = Duration::from_secs(60);
-/// The shortest and the longest `connect_timeout`.
-const CONNECT_TIMEOUT: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(600));
 
 /// Configures a [`LockManager`].
 ///
@@ -124,7 +122,7 @@ impl LockManagerBuilder {
         if let Some(node_timeout) = self.node_timeout {
             OutOfRange::check("node_timeout", node_timeout, Duration::from_millis(1), Duration::from_secs(10))?;
         }
-        let (shortest, longest) = CONNECT_TIMEOUT;
+        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(600));
         OutOfRange::check("connect_timeout", self.connect_timeout, shortest, longest)?;
         if self.max_waiters == 0 {
             return Err(ConfigError::NoWaiters);
@@ -204,8 +202,8 @@ impl LockManagerBuilder {
             let names = nodes.iter().map(|node| node.name().to_owned()).collect();
             let config = MembershipConfig { names, division, ..config.clone() };
             let (random, reporter) = (Arc::clone(&random), Arc::clone(&reporter));
-            let cluster = Cluster::new(nodes, keyspace, config, random, reporter, background.stopped());
-            let cluster = Arc::new(cluster.beside(beside));
+            let cluster = Cluster::new(nodes, keyspace, config, beside, random, reporter, background.stopped());
+            let cluster = Arc::new(cluster);
             beside = Beside::next(&cluster);
             let engine = Arc::new(Engine::new(cluster, &background, self.node_timeout));
             shards.push(Shard { turns: Turns::new(&engine, self.max_waiters), engine });

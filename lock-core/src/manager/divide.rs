@@ -35,12 +35,8 @@ impl Divided {
         Ok(Self::shared(nodes, count, prefix, in_cluster))
     }
 
-    /// There is one shard.
-    pub(super) fn whole(nodes: Vec<Arc<dyn LockNode>>, prefix: &str) -> Self {
-        Self::shared(nodes, 1, prefix, false)
-    }
-
-    fn shared(nodes: Vec<Arc<dyn LockNode>>, count: u32, prefix: &str, in_cluster: bool) -> Self {
+    /// As [`on_all`](Self::on_all), where it is known that there may be so many.
+    pub(super) fn shared(nodes: Vec<Arc<dyn LockNode>>, count: u32, prefix: &str, in_cluster: bool) -> Self {
         let prefix = prefix.to_owned();
         let find = move |shard| ShardSource {
             keyspace: keyspace_of(&prefix, shard, in_cluster),

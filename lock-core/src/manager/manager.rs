@@ -106,7 +106,7 @@ impl LockManager {
     pub fn in_memory() -> Self {
         let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
         let builder = LockManagerBuilder::default();
-        let divided = Divided::whole((0..5).map(node).collect(), &builder.prefix);
+        let divided = Divided::shared((0..5).map(node).collect(), 1, &builder.prefix, false);
         builder.assemble(divided)
     }
 
@@ -228,7 +228,7 @@ impl LockManager {
     /// Whether the names of resources are [kept out](LockManagerBuilder::redact) of what people look at. Not public API.
     #[doc(hidden)]
     pub fn redacts(&self) -> bool {
-        self.0.reporter().redacts()
+        self.0.reporter().redact
     }
 
     /// The valid leases of this manager's guards.

@@ -135,7 +135,7 @@ pub enum LockEvent<'a> {
 pub(crate) struct Reporter {
     observers: Vec<Arc<dyn LockObserver>>,
     /// Whether spans and events leave out the names of resources.
-    redact: bool,
+    pub(crate) redact: bool,
     /// Whether an observer has panicked before.
     panicked: AtomicBool,
 }
@@ -155,10 +155,6 @@ impl Reporter {
     /// What spans and events show of the name of a resource, or of its key: nothing if names are redacted.
     pub(crate) fn shown<'a>(&self, name: &'a str) -> Option<&'a str> {
         (!self.redact).then_some(name)
-    }
-
-    pub(crate) fn redacts(&self) -> bool {
-        self.redact
     }
 
     /// Tells every observer. One that panics breaks nothing.

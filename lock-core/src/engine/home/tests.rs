@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::MemoryNode;
+use crate::cluster::Beside;
 use crate::engine::watcher::ASK_EVERY;
 use crate::node::{Keyspace, LockNode};
 use crate::quorum::MembershipConfig;
@@ -18,7 +19,15 @@ fn home() -> Arc<Home> {
     let node = MemoryNode::new();
     let config = MembershipConfig::of([node.name()]);
     let (random, stop) = (Arc::new(Random::from_seed(1)), CancellationToken::new());
-    let cluster = Cluster::new(vec![Arc::new(node)], Keyspace::new(""), config, random, Arc::default(), stop.clone());
+    let cluster = Cluster::new(
+        vec![Arc::new(node)],
+        Keyspace::new(""),
+        config,
+        Beside::alone(),
+        random,
+        Arc::default(),
+        stop.clone(),
+    );
     let home = Arc::new(Home::new(stop));
     home.clusters.lock().push(Arc::new(cluster));
     home.add(std::future::pending);

@@ -1,7 +1,7 @@
 use tokio::time::sleep;
 
 use super::*;
-use crate::cluster::Cluster;
+use crate::cluster::{Beside, Cluster};
 use crate::engine::Background;
 use crate::node::{Keyspace, LockNode, MemoryNode, ReplySender, Request};
 use crate::quorum::MembershipConfig;
@@ -20,7 +20,8 @@ async fn engine_of<N: LockNode>(nodes: Vec<N>) -> Arc<Engine> {
     let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
     let masters = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>).collect();
     let (background, random) = (Background::new(), Arc::new(Random::from_seed(1)));
-    let cluster = Cluster::new(masters, Keyspace::new(""), config, random, Arc::default(), background.stopped());
+    let cluster =
+        Cluster::new(masters, Keyspace::new(""), config, Beside::alone(), random, Arc::default(), background.stopped());
     let engine = Arc::new(Engine::new(Arc::new(cluster), &background, None));
     engine.background.home.start();
     engine.cluster.all_joined().await;
