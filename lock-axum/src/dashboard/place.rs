@@ -11,9 +11,9 @@ pub(super) fn place() -> Value {
     let program = env::current_exe().ok();
     let program = program.as_deref().and_then(Path::file_name).map(OsStr::to_string_lossy);
     json!({
-        "program": program.map(|name| shown(&name).into_owned()),
+        "program": program.map(|name| shown(&name)),
         "process": process::id(),
-        "host": host().map(|name| shown(&name).into_owned()),
+        "host": host().map(|name| shown(&name)),
     })
 }
 

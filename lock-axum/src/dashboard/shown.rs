@@ -1,27 +1,18 @@
-use std::borrow::Cow;
-
 /// A name as people can read it: characters that cannot be seen, or that change how others are shown, are escaped, such as those for the
 /// direction of text. So no name looks like another one. Accents that follow their letter are escaped, too: `é` may be one character or
 /// two, and those are two names.
-pub(super) fn shown(name: &str) -> Cow<'_, str> {
-    if name.is_ascii() {
-        return Cow::Borrowed(name);
-    }
+pub(super) fn shown(name: &str) -> String {
     let mut shown = String::with_capacity(name.len());
     for character in name.chars() {
-        if character.is_ascii() {
-            shown.push(character);
-        } else {
+        match character {
             // As it is, or `\u{202e}`. Names have no braces, so that nothing else looks like this.
+            _ if character.is_ascii() => shown.push(character),
             // Some letters and a symbol, as Unicode has it, are blank.
-            if matches!(character, '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}') {
-                shown.extend(character.escape_unicode());
-            } else {
-                shown.extend(character.escape_debug());
-            }
+            '\u{115f}' | '\u{1160}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' => shown.extend(character.escape_unicode()),
+            _ => shown.extend(character.escape_debug()),
         }
     }
-    Cow::Owned(shown)
+    shown
 }
 
 #[cfg(test)]
