@@ -2,13 +2,13 @@
 
 use super::answer::Answer;
 use super::clock::Clock;
-use super::outcome::{Outcome, Tried, Unlocked};
+use super::outcome::{Outcome, Unlocked};
 use super::place::Recorder;
 use super::problem::Problem;
 use super::question::Question;
 use super::run::Plan;
 use super::runner::{Ran, Runner};
-use super::schedule::{Facts, Schedule};
+use super::schedule::Schedule;
 use super::trial::Trial;
 use super::watchdog::Watchdog;
 
@@ -162,37 +162,24 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
 
     /// Counts a schedule. Returns whether the check was false.
     fn count(&mut self, question: Question, first: usize, Ran { check, facts, .. }: Ran) -> bool {
-        self.outcome.count(question, !check);
-        if !check {
-            self.broken(question, first, facts);
-        }
-        !check
-    }
-
-    fn broken(&mut self, question: Question, first: usize, facts: Facts) {
-        let schedule = Schedule::new(question, first, facts);
+        let broken = (!check).then(|| Schedule::new(question, first, facts));
         if question == Question::Unlocked {
-            self.outcome.unlocked.get_or_insert_with(Unlocked::default).broken.push(schedule);
-        } else {
-            self.outcome.broken.push(schedule);
+            let unlocked = self.outcome.unlocked.get_or_insert_with(Unlocked::default);
+            unlocked.schedules += 1;
+            unlocked.broken.extend(broken);
+            return !check;
         }
+        let tried = &mut self.outcome.tried;
+        match tried.iter_mut().find(|(tried, _)| *tried == question) {
+            Some((_, schedules)) => *schedules += 1,
+            None => tried.push((question, 1)),
+        }
+        self.outcome.broken.extend(broken);
+        !check
     }
 }
 
 impl Outcome {
-    fn count(&mut self, question: Question, is_broken: bool) {
-        if question == Question::Unlocked {
-            self.unlocked.get_or_insert_with(Unlocked::default).schedules += 1;
-        }
-        match self.tried.iter_mut().find(|tried| tried.question == question) {
-            Some(tried) => {
-                tried.schedules += 1;
-                tried.broken += usize::from(is_broken);
-            }
-            None => self.tried.push(Tried { question, schedules: 1, broken: usize::from(is_broken) }),
-        }
-    }
-
     /// Within each question, the schedules in which the request was held early come first; where it is the same step, the earlier request.
     fn shortest_first(&mut self) {
         let step = |schedule: &Schedule| schedule.step.unwrap_or(usize::MAX);

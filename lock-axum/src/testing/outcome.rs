@@ -20,7 +20,8 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// Whether any request takes a lock when the requests run one after another.
     pub takes_locks: bool,
-    pub(super) tried: Vec<Tried>,
+    /// How many schedules each question had.
+    pub(super) tried: Vec<(Question, usize)>,
     labels: Vec<String>,
 }
 
@@ -33,13 +34,6 @@ pub struct Unlocked {
     /// Those in which the check was false: what the lock is there for. If there is none, the data
     /// protects itself: by one statement, a constraint, or claims of tokens, which increase all the same.
     pub broken: Vec<Schedule>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Tried {
-    pub(super) question: Question,
-    pub(super) schedules: usize,
-    pub(super) broken: usize,
 }
 
 impl Outcome {
@@ -79,17 +73,15 @@ impl Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut quiet = Vec::new();
-        for Tried { question, schedules, broken } in &self.tried {
+        for (question, schedules) in &self.tried {
             let schedules = counted(*schedules, "schedule");
-            let example = self.broken.iter().find(|schedule| schedule.question == *question);
-            let Some(example) = example else {
-                if *question != Question::Unlocked {
-                    quiet.push(format!("{question}: none of {schedules}"));
-                }
+            let broken: Vec<_> = self.broken.iter().filter(|schedule| schedule.question == *question).collect();
+            let Some(example) = broken.first() else {
+                quiet.push(format!("{question}: none of {schedules}"));
                 continue;
             };
-            let requests = counted(self.labels.len(), "request");
-            let verb = if *broken == 1 { "breaks" } else { "break" };
+            let (requests, broken) = (counted(self.labels.len(), "request"), broken.len());
+            let verb = if broken == 1 { "breaks" } else { "break" };
             writeln!(f, "{question}: {requests}, {schedules}, {broken} {verb} the check")?;
             writeln!(f, "{example}")?;
             writeln!(f, "  {}", advice(example, self.takes_locks))?;

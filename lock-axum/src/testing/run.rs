@@ -81,7 +81,7 @@ impl Run<'_> {
         let Plan { question, first, at, second } = plan;
         let stop = self.poll(&[first], Some(at), false).await?;
         if stop == Stop::Ended {
-            self.told.ended(first, &self.requests[first]);
+            self.told.ended(first, &self.requests[first], "ran to its end");
             if question.is_none() {
                 self.tasks_end().await;
             }
@@ -115,7 +115,7 @@ impl Run<'_> {
             // The first ends before the second goes on, unless it waits for it.
             let stop = self.poll(&[first], None, true).await?;
             if stop == Stop::Ended {
-                self.told.went_on(first, &self.requests[first]);
+                self.told.ended(first, &self.requests[first], "went on");
             }
         }
         self.rest_ends(first).await?;
@@ -133,7 +133,7 @@ impl Run<'_> {
         order.sort_by_key(|index| *index != first);
         self.poll(&order, None, false).await?;
         for index in order {
-            self.told.went_on(index, &self.requests[index]);
+            self.told.ended(index, &self.requests[index], "went on");
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Run<'_> {
             let at = plan.second.and_then(|(second, at)| (second == index).then_some(at));
             match self.poll(&[index], at, plan.question.is_some()).await? {
                 Stop::Ended => {
-                    self.told.ended(index, &self.requests[index]);
+                    self.told.ended(index, &self.requests[index], "ran to its end");
                     if plan.question.is_none() {
                         self.tasks_end().await;
                     }

@@ -89,14 +89,9 @@ impl Told {
         self.at(who, request, what);
     }
 
-    pub(super) fn ended(&mut self, who: usize, request: &Request) {
+    pub(super) fn ended(&mut self, who: usize, request: &Request, how: &'static str) {
         debug_assert!(request.answer.is_some(), "it has ended");
-        self.entries.push((who, Entry::Ended("ran to its end")));
-    }
-
-    pub(super) fn went_on(&mut self, who: usize, request: &Request) {
-        debug_assert!(request.answer.is_some(), "it has ended");
-        self.entries.push((who, Entry::Ended("went on")));
+        self.entries.push((who, Entry::Ended(how)));
     }
 
     pub(super) fn waits(&mut self, who: usize, request: &Request) {
