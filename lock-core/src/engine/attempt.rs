@@ -53,7 +53,7 @@ impl Engine {
         let overtaken_by = Instant::now() + self.node_timeout(wanted.options.ttl);
         loop {
             let mut attempt = Attempt::begin(self, wanted, positions.as_deref_mut());
-            attempt.send();
+            attempt.send(None);
             let decided = attempt.decide(overtaken_by).await;
             if let Some(outcome) = attempt.conclude(decided) {
                 return outcome;
@@ -75,7 +75,7 @@ impl Engine {
         let mut outbox = Outbox::new(&self.cluster);
         let mut attempts: Vec<_> = wanted.iter().map(|wanted| Attempt::begin(self, *wanted, None)).collect();
         // All of them begin before anything is sent: one that is dropped halfway releases what the others may have been granted.
-        attempts.iter_mut().for_each(|attempt| attempt.send_with(&mut outbox));
+        attempts.iter_mut().for_each(|attempt| attempt.send(Some(&mut outbox)));
         outbox.submit(&self.cluster);
         join_all(attempts.into_iter().zip(wanted).map(|(mut attempt, wanted)| async move {
             let overtaken_by = Instant::now() + self.node_timeout(wanted.options.ttl);
@@ -123,19 +123,11 @@ impl<'a> Attempt<'a> {
         Self { acquires, record, acquisition, next_roster: None, engine, wanted, began }
     }
 
-    /// Sends the acquire to all nodes, and not to a majority: which nodes are slow shows only when they are.
-    fn send(&mut self) {
+    /// Sends the acquire to all nodes, and not to a majority: which nodes are slow shows only when they are. With an outbox, it is put there.
+    fn send(&mut self, mut outbox: Option<&mut Outbox>) {
         let acquire = self.acquire();
         for node in 0..self.engine.cluster.size() {
-            self.acquires.send_when_joined(node, acquire);
-        }
-    }
-
-    /// Puts the acquire for each node into the outbox.
-    fn send_with(&mut self, outbox: &mut Outbox) {
-        let acquire = self.acquire();
-        for node in 0..self.engine.cluster.size() {
-            self.acquires.send_with(outbox, node, acquire);
+            self.acquires.send_when_joined(node, acquire, outbox.as_deref_mut());
         }
     }
 

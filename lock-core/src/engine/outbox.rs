@@ -13,8 +13,11 @@ impl Outbox {
         Self { by_node: (0..cluster.size()).map(|_| Vec::new()).collect() }
     }
 
-    pub(super) fn add(&mut self, node: usize, request: (Request, ReplySender)) {
-        self.by_node[node].push(request);
+    /// Adds a request and the node to submit it to, unless it was answered instead.
+    pub(super) fn add(&mut self, prepared: Option<(usize, Request, ReplySender)>) {
+        if let Some((node, request, reply_to)) = prepared {
+            self.by_node[node].push((request, reply_to));
+        }
     }
 
     pub(super) fn submit(self, cluster: &Cluster) {

@@ -116,26 +116,15 @@ impl Round {
         self.send(node, operation);
     }
 
-    /// Sends an operation to a node; if the first connection to it is still being made, as soon as it was made or failed.
-    pub(crate) fn send_when_joined(&mut self, node: usize, operation: Operation) {
-        match self.cluster.joining(node) {
-            None => self.send(node, operation),
-            Some(joined) => self.waiting.push(WaitingRequest { node, operation, joined }),
+    /// Sends an operation to a node, or puts it into the outbox, if there is one. If the first connection to the node is still being
+    /// made, it is sent as soon as that was made or failed.
+    pub(super) fn send_when_joined(&mut self, node: usize, operation: Operation, outbox: Option<&mut Outbox>) {
+        if let Some(joined) = self.cluster.joining(node) {
+            return self.waiting.push(WaitingRequest { node, operation, joined });
         }
-    }
-
-    /// As [`send_when_joined`](Self::send_when_joined), but a request that would be sent now is put into the outbox.
-    pub(super) fn send_with(&mut self, outbox: &mut Outbox, node: usize, operation: Operation) {
-        match self.cluster.joining(node) {
-            None => {
-                let reply_to = self.replies.sender_for(node);
-                let prepared = self.cluster.prepare(node, &mut self.roll, &self.keys, operation, reply_to);
-                if let Some((node, request, reply_to)) = prepared {
-                    outbox.add(node, (request, reply_to));
-                }
-            }
-            Some(joined) => self.waiting.push(WaitingRequest { node, operation, joined }),
-        }
+        let Some(outbox) = outbox else { return self.send(node, operation) };
+        let reply_to = self.replies.sender_for(node);
+        outbox.add(self.cluster.prepare(node, &mut self.roll, &self.keys, operation, reply_to));
     }
 
     /// The nodes whose request was not sent, and never will be if the round is dropped now.
