@@ -3,18 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
-use tracing::Span;
 
 use super::renew::downgrade;
-use super::shared_grant::SharedGrant;
 use super::{Lease, LeaseRegistry};
 use crate::engine::{Release, Unacknowledged};
 use crate::error::{LockError, LossReason};
 use crate::kind::Kind;
-use crate::options::LockOptions;
 use crate::quorum::Verdict;
-use crate::resource::Resource;
-use crate::waiting::LocalHold;
 
 /// A held lock. Dropping the guard releases the lock in the background; [`release`](Self::release) also waits for the
 /// nodes' replies.
@@ -48,18 +43,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Begins a lease on a lock that was granted. From here on it is renewed, and released in the end. Its span is a child of the
-    /// `caller`'s.
-    pub(crate) fn begin(
-        registry: &Arc<LeaseRegistry>,
-        manager: u64,
-        resource: Resource,
-        options: LockOptions,
-        grant: Arc<SharedGrant>,
-        local_hold: Option<LocalHold>,
-        caller: &Span,
-    ) -> Self {
-        let lease = Lease::new(manager, resource, options, grant, local_hold, caller);
+    /// Holds a lease that begins. From here on it is renewed, and released in the end.
+    pub(crate) fn begin(registry: &Arc<LeaseRegistry>, lease: Lease) -> Self {
         registry.add(lease.clone(), lease.due());
         // The nodes may have lost the lock before this lease was registered, and then nobody has ended it.
         if lease.0.grant.is_lost() {

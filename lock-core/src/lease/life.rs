@@ -22,7 +22,7 @@ use crate::resource::Resource;
 use crate::waiting::LocalHold;
 
 impl Lease {
-    /// The lease of the next holder of a grant.
+    /// The lease of the next holder of a grant. Its span is a child of the `caller`'s.
     pub(crate) fn new(
         manager: u64,
         resource: Resource,

@@ -124,7 +124,8 @@ impl Inner {
             }
             Taken::Share(share) => (share.into_grant(), None),
         };
-        LockGuard::begin(leases, self.id, resource, options, grant, local_hold, &acquiring.caller)
+        let lease = Lease::new(self.id, resource, options, grant, local_hold, &acquiring.caller);
+        LockGuard::begin(leases, lease)
     }
 }
 

@@ -81,8 +81,8 @@ impl LockManager {
         let options =
             LockOptions { ttl, renew: false, max_hold: MAX_HOLD, kind: claims.kind, ..inner.defaults.clone() };
         let grant = SharedGrant::new(Grant::adopted(engine, &keys, owner, sent, ttl, claims.token));
-        let (resource, span) = (resource.without_slot(), Span::current());
-        let guard = LockGuard::begin(&inner.leases, inner.id, resource, options, grant, None, &span);
+        let lease = Lease::new(inner.id, resource.without_slot(), options, grant, None, &Span::current());
+        let guard = LockGuard::begin(&inner.leases, lease);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
         check_open(inner, claims)?;
         let (engine, lease) = (Arc::clone(engine), guard.lease());
