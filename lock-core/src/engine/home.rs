@@ -25,6 +25,7 @@ const END_GRACE: Duration = Duration::from_millis(100);
 ///
 /// Each runtime has one small task that watches the home ([`watcher`](super::watcher)). It asks, and the home answers: so nothing is done, and no timer runs,
 /// while only one runtime uses the manager.
+#[derive(Default)]
 pub(crate) struct Home {
     /// Tells homes apart.
     pub(super) id: u64,
@@ -62,18 +63,8 @@ impl Home {
     pub(super) fn new(stop: CancellationToken) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
-        Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            clusters: Mutex::default(),
-            stop,
-            works: Mutex::default(),
-            state: Mutex::default(),
-            is_vacant: AtomicBool::new(true),
-            moving: Mutex::default(),
-            changed: Notify::new(),
-            asked: Notify::new(),
-            answers: AtomicU64::new(0),
-        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Self { id, stop, is_vacant: AtomicBool::new(true), ..Self::default() }
     }
 
     /// Keeps the nodes of a cluster up to date from now on. It is stopped by the same token.
