@@ -21,12 +21,24 @@ impl Answers {
 
     /// The time since the manager was built.
     pub(super) fn now(&self) -> Duration {
-        self.created.elapsed()
+        self.time_of(Instant::now())
+    }
+
+    /// The same, at another time than now.
+    pub(crate) fn time_of(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.created)
     }
 
     /// When a majority was last known to be usable.
     pub(crate) fn outage(&self) -> MutexGuard<'_, Outage> {
         self.outage.lock()
+    }
+
+    /// Whether the quorum has been lost for so long that callers are answered at once.
+    pub(crate) fn outage_lasts(&self) -> bool {
+        let outage = self.outage();
+        // Every caller asks, and to read the clock takes longer than all of the rest.
+        outage.shows_anything() && outage.is_lasting(self.now())
     }
 
     /// For how long no majority could be used.
@@ -42,9 +54,10 @@ impl Answers {
 }
 
 impl MajorityTimer for Answers {
-    fn majority_replied(&self, after: Duration) {
-        let now = self.now();
-        self.reply_time.lock().replied(after, now);
+    fn majority_replied(&self, since: Instant) {
+        let instant = Instant::now();
+        let now = self.time_of(instant);
+        self.reply_time.lock().replied(instant.saturating_duration_since(since), now);
         self.outage().answered(now);
     }
 }

@@ -11,8 +11,13 @@ const LATEST_CLOCK: u64 = 1 << 52;
 impl Cluster {
     /// The cluster clock, carried forward from when the nodes' clocks were read. 0 if a majority of them is not known.
     pub(crate) fn clock(&self) -> u64 {
+        self.clock_at(Instant::now())
+    }
+
+    /// The same, at a time that is not far from now.
+    pub(crate) fn clock_at(&self, now: Instant) -> u64 {
         let read = *self.clock.lock();
-        read.filter(|(micros, _)| *micros > 0).map_or(0, |read| carried_forward(read, Instant::now())).min(LATEST_CLOCK)
+        read.filter(|(micros, _)| *micros > 0).map_or(0, |read| carried_forward(read, now)).min(LATEST_CLOCK)
     }
 
     /// Sets the cluster clock by the nodes' clocks, one of which was read.

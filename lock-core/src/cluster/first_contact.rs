@@ -48,8 +48,7 @@ impl Cluster {
     }
 
     /// How long replies to requests that are submitted now are awaited.
-    pub(crate) fn deadline(&self, node_timeout: Duration) -> Instant {
-        let now = Instant::now();
+    pub(crate) fn deadline(&self, now: Instant, node_timeout: Duration) -> Instant {
         if !self.has_contact.load(Ordering::Acquire) && self.is_any_joining() {
             now.max(self.first_contact_ends()) + node_timeout
         } else {

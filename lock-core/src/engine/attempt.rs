@@ -50,11 +50,11 @@ impl Engine {
         mut positions: Option<&mut QueuePositions>,
     ) -> Result<Grant, FailedAttempt> {
         // Over all rosters: members that change again and again must not keep a caller longer than nodes that hang.
-        let overtaken_by = Instant::now() + self.node_timeout(wanted.options.ttl);
+        let mut overtaken_by = None;
         loop {
             let mut attempt = Attempt::begin(self, wanted, positions.as_deref_mut());
             attempt.send(None);
-            let decided = attempt.decide(overtaken_by).await;
+            let decided = attempt.decide(*overtaken_by.get_or_insert(attempt.sent() + attempt.timeout)).await;
             if let Some(outcome) = attempt.conclude(decided) {
                 return outcome;
             }
@@ -78,8 +78,7 @@ impl Engine {
         attempts.iter_mut().for_each(|attempt| attempt.send(Some(&mut outbox)));
         outbox.submit(&self.cluster);
         join_all(attempts.into_iter().zip(wanted).map(|(mut attempt, wanted)| async move {
-            let overtaken_by = Instant::now() + self.node_timeout(wanted.options.ttl);
-            let decided = attempt.decide(overtaken_by).await;
+            let decided = attempt.decide(attempt.sent() + attempt.timeout).await;
             match attempt.conclude(decided) {
                 Some(outcome) => outcome,
                 None => self.attempt(place, *wanted, None).await,
@@ -101,8 +100,8 @@ struct Attempt<'a> {
     next_roster: Option<u64>,
     engine: &'a Arc<Engine>,
     wanted: Wanted<'a>,
-    /// When it began, by the time of the cluster.
-    began: Duration,
+    /// How long the nodes have to reply.
+    timeout: Duration,
 }
 
 impl<'a> Attempt<'a> {
@@ -110,17 +109,22 @@ impl<'a> Attempt<'a> {
     fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, positions: Option<&'a mut QueuePositions>) -> Self {
         let Wanted { keys, options, tokens, acquiring, .. } = wanted;
         let (cluster, &LockOptions { ttl, min_validity, .. }) = (&engine.cluster, options);
-        // By the clock of the outage, so that what other callers hear meanwhile counts against it.
-        let began = cluster.now();
         acquiring.attempt_began();
         // Before the first request: the validity counts from here, and whatever ends the attempt from now on releases.
         let record = AttemptRecord::new(engine, keys, options, positions);
         let timeout = engine.node_timeout(ttl);
-        let acquires = Round::until(cluster, keys, cluster.deadline(timeout)).time_from_write(timeout).timed();
+        let sent = record.grant.sent;
+        let acquires =
+            Round::until(cluster, keys, cluster.deadline(sent, timeout)).time_from_write(timeout).timed(sent);
         // Fewer replies decide nothing, and waking the task for each of them costs processor time.
         acquires.await_majority_but(0);
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
-        Self { acquires, record, acquisition, next_roster: None, engine, wanted, began }
+        Self { acquires, record, acquisition, next_roster: None, engine, wanted, timeout }
+    }
+
+    /// From when on its validity counts.
+    fn sent(&self) -> Instant {
+        self.record.grant.sent
     }
 
     /// Sends the acquire to all nodes, and not to a majority: which nodes are slow shows only when they are. With an outbox, it is put there.
@@ -137,7 +141,7 @@ impl<'a> Attempt<'a> {
             owner: grant.owner(),
             ttl: grant.ttl(),
             // With it, nodes whose fences differ assign the same token, and there is nothing to confirm.
-            hint: self.engine.cluster.clock(),
+            hint: self.engine.cluster.clock_at(grant.sent),
             tokens: self.wanted.tokens,
             since: self.record.positions().and_then(|positions| positions.since),
             kind: self.wanted.options.kind,
@@ -160,7 +164,9 @@ impl<'a> Attempt<'a> {
 
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
     fn conclude(self, decided: Option<Step>) -> Option<Result<Grant, FailedAttempt>> {
-        let Self { engine, began, wanted: Wanted { options, .. }, .. } = self;
+        // From then on, what other callers hear counts against an outage.
+        let began = self.sent();
+        let Self { engine, wanted: Wanted { options, .. }, .. } = self;
         let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
         decided?;
         // Not of an attempt that is made again: a change of members is no outage.
@@ -195,7 +201,8 @@ impl<'a> Attempt<'a> {
         let timeout = self.engine.node_timeout(self.wanted.options.ttl);
         // By the same roster: nodes that vote by another one may belong to another majority.
         let new_round = |acquires: &Round| {
-            Round::new(cluster, keys, timeout).time_from_write(timeout).timed().by_roster_of(acquires)
+            let now = Instant::now();
+            Round::until(cluster, keys, now + timeout).time_from_write(timeout).timed(now).by_roster_of(acquires)
         };
         let (mut round, mut confirms) = (None, new_round(&self.acquires));
         loop {
@@ -220,7 +227,7 @@ impl<'a> Attempt<'a> {
                 }) => {
                     self.notice_roster(reply.as_ref().err());
                     // Counted from the first request of the attempt, not of this round: the keys have lived since then.
-                    let elapsed = self.record.grant.sent.elapsed();
+                    let elapsed = self.sent().elapsed();
                     self.acquisition.confirm_vote(node, round.unwrap_or_default(), confirm_vote(&reply), elapsed)
                 }
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
@@ -252,7 +259,7 @@ impl<'a> Attempt<'a> {
     fn count(&mut self, reply: NodeReply) -> Step {
         let node = reply.node;
         let vote = self.replied(reply);
-        self.acquisition.acquire_vote(node, vote, self.record.grant.sent.elapsed())
+        self.acquisition.acquire_vote(node, vote, self.sent().elapsed())
     }
 
     fn replied(&mut self, reply: NodeReply) -> AcquireVote {

@@ -83,8 +83,9 @@ impl Grant {
     /// A majority granted the lock, with these tokens. It is bare if a node refused, or may have. It is renewed as early if the nodes'
     /// word is old, because the lock may have been taken away since.
     pub(super) fn won(&mut self, tokens: Range<u64>, is_bare: bool) {
-        let is_bare = is_bare || !word_is_good(self.sent.elapsed());
-        (self.tokens, self.granted_at, self.bare) = (tokens, Some(Instant::now()), is_bare.then_some(0));
+        let now = Instant::now();
+        let is_bare = is_bare || !word_is_good(now.saturating_duration_since(self.sent));
+        (self.tokens, self.granted_at, self.bare) = (tokens, Some(now), is_bare.then_some(0));
     }
 
     /// Takes the token of the next holder. There is one for the first holder; further ones as far as they were reserved.

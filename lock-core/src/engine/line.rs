@@ -120,15 +120,16 @@ impl AttemptLines {
 
     /// Whether the quorum has been lost for so long that callers are answered at once.
     pub(super) fn outage_lasts(&self) -> bool {
-        self.cluster.answers.outage().is_lasting(self.cluster.now())
+        self.cluster.answers.outage_lasts()
     }
 
-    /// Notes an attempt that began at this time, by the time of the cluster, if it ended without a majority.
-    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, node_timeout: Duration, began: Duration) {
+    /// Notes an attempt that began at this time, if it ended without a majority.
+    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, node_timeout: Duration, began: Instant) {
         let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
         if let Some(failed) = failed {
-            self.cluster.answers.outage().attempt_failed(began, self.cluster.now());
-            let next_probe = Instant::now() + self.cluster.random.jitter(PROBE_PAUSE);
+            let (answers, now) = (&self.cluster.answers, Instant::now());
+            answers.outage().attempt_failed(answers.time_of(began), answers.time_of(now));
+            let next_probe = now + self.cluster.random.jitter(PROBE_PAUSE);
             let votes = failed.votes.clone();
             *self.last_failure.lock() = Some(LastFailure { votes, node_timeout, next_probe });
             if self.outage_lasts() {

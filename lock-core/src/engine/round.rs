@@ -82,9 +82,9 @@ impl Round {
         Self { time_from_write: Some(TimeFromWrite { timeout, written_by: self.deadline }), ..self }
     }
 
-    /// Takes part in finding out how long a majority takes to reply.
-    pub(crate) fn timed(self) -> Self {
-        self.replies.time_majority(majority(self.cluster.size()), Arc::clone(&self.cluster.answers) as _);
+    /// Takes part in finding out how long a majority takes to reply to what is sent now.
+    pub(crate) fn timed(self, now: Instant) -> Self {
+        self.replies.time_majority(majority(self.cluster.size()), now, Arc::clone(&self.cluster.answers) as _);
         self
     }
 

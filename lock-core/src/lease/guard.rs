@@ -121,8 +121,9 @@ impl LockGuard {
     /// # }
     /// ```
     pub async fn release(mut self) -> Result<bool, LockError> {
-        let was_valid = self.lease.is_valid();
-        let Some(mut release) = self.end() else {
+        let now = Instant::now();
+        let was_valid = self.lease.is_valid_at(now);
+        let Some(mut release) = self.end(now) else {
             return Ok(was_valid && self.lease.loss().is_none_or(|reason| reason == LossReason::Released));
         };
         match release.verdict().await {
@@ -207,12 +208,12 @@ impl LockGuard {
 
     /// Ends the lease if it is held for no other guard, and hands the lock over or sends the release. Returns `None` if there is
     /// nothing to wait for: another guard or the next waiter has the lock, or there is nothing to release.
-    fn end(&mut self) -> Option<Release> {
+    fn end(&mut self, now: Instant) -> Option<Release> {
         let registry = self.registry.take()?;
         if !self.is_holder || !self.lease.remove_holder() {
             return None;
         }
-        registry.remove(&self.lease);
+        registry.remove(&self.lease, now);
         if let Some(bond) = self.lease.0.bond() {
             bond.release();
         }
@@ -224,7 +225,7 @@ impl LockGuard {
             }
             return release;
         };
-        let may_hand_over = self.lease.is_valid() && !self.lease.renewal_is_due();
+        let may_hand_over = self.lease.is_valid_at(now) && !self.lease.renewal_is_due(now);
         let mut grant = self.lease.end_and_take(LossReason::Released)?;
         // Asked when the lease has ended, so that none is made after it.
         if may_hand_over && !self.lease.delegations().made() {
@@ -253,7 +254,10 @@ impl Deref for LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        drop(self.end());
+        // Not after a release.
+        if self.registry.is_some() {
+            drop(self.end(Instant::now()));
+        }
     }
 }
 

@@ -3,10 +3,10 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::delegations::Delegations;
-use super::state::{Bond, State};
+use super::state::State;
 use crate::engine::{Engine, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
@@ -151,7 +151,7 @@ impl Lease {
     /// # }
     /// ```
     pub fn age(&self) -> Duration {
-        self.0.term.age()
+        self.0.term.since.elapsed()
     }
 
     /// What the lock allows beside it. A writer becomes [`Kind::Read`] when it is [downgraded](crate::LockGuard::downgrade).
@@ -214,7 +214,12 @@ impl Lease {
     /// ```
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.0.is_valid_alone() && self.0.bond().is_none_or(Bond::is_valid)
+        self.is_valid_at(Instant::now())
+    }
+
+    /// The same, at a time that was now a moment ago.
+    pub(super) fn is_valid_at(&self, now: Instant) -> bool {
+        self.0.is_valid_alone(now) && self.0.bond().is_none_or(|bond| bond.is_valid(now))
     }
 
     /// Resolves when the lease has ended: it was lost, or released. Immediately if it has ended already.

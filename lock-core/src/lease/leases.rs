@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_all;
+use tokio::time::Instant;
 
 use super::Lease;
 use super::state::Bond;
@@ -67,7 +68,8 @@ impl Leases {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         // Each by itself: the first that is not ends the others.
-        self.iter().all(|lease| lease.0.is_valid_alone())
+        let now = Instant::now();
+        self.iter().all(|lease| lease.0.is_valid_alone(now))
     }
 
     /// Returns an error if the leases have ended. For use between the steps of long work.

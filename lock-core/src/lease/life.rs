@@ -88,8 +88,8 @@ impl Lease {
         self.grant().as_ref().map(|grant| grant.sent + grant.renewal_pause(self.0.options.ttl))
     }
 
-    pub(super) fn renewal_is_due(&self) -> bool {
-        self.renewal_due().is_some_and(|due| due <= Instant::now())
+    pub(super) fn renewal_is_due(&self, now: Instant) -> bool {
+        self.renewal_due().is_some_and(|due| due <= now)
     }
 
     /// When the renewer has to deal with the lease: renew it, or end it.

@@ -50,10 +50,11 @@ impl LeaseRegistry {
     }
 
     /// Removes the lease of a guard that ends, and remembers how long it was held.
-    pub(crate) fn remove(&self, lease: &Lease) {
+    pub(crate) fn remove(&self, lease: &Lease, now: Instant) {
         // What was adopted is a part of another process's hold.
         if !lease.is_adopted() {
-            self.hold_times.record(lease.0.requested.as_str(), lease.age());
+            let held = now.saturating_duration_since(lease.0.term.since);
+            self.hold_times.record(lease.0.requested.as_str(), held);
         }
         let mut leases = self.leases.lock();
         let removed = leases.registered.remove(&lease.0.id);
@@ -178,7 +179,7 @@ mod tests {
         let was_woken = || registry.earlier.notified().now_or_never().is_some();
         registry.add(guard.lease(), due);
         assert!(was_woken());
-        registry.remove(&guard);
+        registry.remove(&guard, Instant::now());
         assert_eq!(registry.next_due(), Some(due), "it looks again, and finds none");
         registry.add(guard.lease(), due + Duration::from_millis(1));
         assert!(!was_woken());
@@ -192,7 +193,7 @@ mod tests {
         let guard = locks.lock("r").acquire().await.unwrap();
         let (registry, due) = (LeaseRegistry::default(), Instant::now() + Duration::from_secs(1));
         registry.add(guard.lease(), due);
-        registry.remove(&guard);
+        registry.remove(&guard, Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(registry.next_due(), None);
     }

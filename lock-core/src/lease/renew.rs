@@ -37,7 +37,7 @@ pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lea
         let due = now + engine.random.jitter(retry_pause(lease.ttl()));
         return Renewed { lease, due, stragglers: None };
     };
-    if !lease.renewal_is_due() {
+    if !lease.renewal_is_due(Instant::now()) {
         // Another reader has renewed it since this was decided.
         lease.catch_up();
         let due = lease.due();
@@ -162,7 +162,7 @@ impl Extension {
     ) -> Self {
         let (cluster, sent) = (&engine.cluster, Instant::now());
         let deadline = sent + timeout;
-        let (mut round, tally) = (Round::until(cluster, &grant.keys, deadline).timed(), Tally::new(cluster.size()));
+        let (mut round, tally) = (Round::until(cluster, &grant.keys, deadline).timed(sent), Tally::new(cluster.size()));
         // No verdict is possible before a majority has replied: a task that is woken for each reply has nothing to do for the
         // first.
         round.await_majority_but(0);

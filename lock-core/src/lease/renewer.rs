@@ -29,7 +29,7 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: Cancellation
                 // It has ended itself by that look. Its guard removes it from the registry.
                 continue;
             }
-            if lease.renews() && lease.renewal_is_due() {
+            if lease.renews() && lease.renewal_is_due(Instant::now()) {
                 // Without a grant, it is being released.
                 let Some(engine) = lease.engine() else { continue };
                 renewals.push(renew(engine, Arc::clone(&registry), lease));

@@ -2,6 +2,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::shared_grant::SharedGrant;
 use super::term::Term;
 use crate::error::LossReason;
@@ -56,8 +58,8 @@ impl State {
     }
 
     /// Whether the lock is still held, whatever became of other locks of its set.
-    pub(super) fn is_valid_alone(&self) -> bool {
-        self.term.check().inspect_err(|reason| self.end(*reason)).is_ok()
+    pub(super) fn is_valid_alone(&self, now: Instant) -> bool {
+        self.term.check(now).inspect_err(|reason| self.end(*reason)).is_ok()
     }
 
     /// Ends the lease for good; unless it was released, also the other leases of its set.
@@ -77,7 +79,7 @@ impl State {
         // The guard takes it before it ends the lease; otherwise it is passed on now.
         drop(self.take_local_hold());
         if first {
-            self.hold.end(reason, self.term.age());
+            self.hold.end(reason, self.term.since);
             let inner_sets = std::mem::take(&mut *self.inner_sets.lock());
             // They have a `max_hold` of their own.
             let reason = if reason == LossReason::MaxHold { LossReason::SetLost } else { reason };
@@ -105,9 +107,9 @@ impl Bond {
     }
 
     /// Whether every lock is still held. Ends the leases of the set if one is not.
-    pub(super) fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self, now: Instant) -> bool {
         // All are asked, and by the clock: the lease that has run out may not have been looked at by anybody yet.
-        let valid = self.leases().all(|lease| lease.is_valid_alone());
+        let valid = self.leases().all(|lease| lease.is_valid_alone(now));
         if !valid {
             self.end(LossReason::SetLost);
         }

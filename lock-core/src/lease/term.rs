@@ -10,7 +10,7 @@ use crate::task::wait_until;
 
 /// How long a lease lasts, and what ended it. Once it has ended, it never becomes valid again.
 pub(super) struct Term {
-    since: Instant,
+    pub(super) since: Instant,
     ends: Mutex<Ends>,
     /// Notified when a renewal has moved the end, and when it was ended.
     pub(super) changed: Notify,
@@ -37,10 +37,6 @@ impl Term {
         // Without a grant it has ended: the nodes hold nothing.
         let ends = Ends { validity: valid_until.unwrap_or(since), max_hold: since + max_hold, reason: None };
         Self { since, ends: Mutex::new(ends), changed: Notify::new() }
-    }
-
-    pub(super) fn age(&self) -> Duration {
-        self.since.elapsed()
     }
 
     /// Counts `max_hold` from now on.
@@ -74,9 +70,9 @@ impl Term {
     }
 
     /// Whether it is still valid; if not, why, unless it was ended for another reason before.
-    pub(super) fn check(&self) -> Result<(), LossReason> {
+    pub(super) fn check(&self, now: Instant) -> Result<(), LossReason> {
         let ends = *self.ends.lock();
-        if ends.first() > Instant::now() {
+        if ends.first() > now {
             return Ok(());
         }
         Err(if ends.max_hold <= ends.validity { LossReason::MaxHold } else { LossReason::Expired })

@@ -1,6 +1,5 @@
 use std::sync::atomic::Ordering;
 
-use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::caller::Caller;
@@ -35,7 +34,7 @@ impl Inner {
         options: &LockOptions,
         acquiring: &Acquiring<'_>,
     ) -> Result<LockGuard, LockError> {
-        let (shard, started, leases) = (self.shard_of(resource), Instant::now(), &self.leases);
+        let (shard, started, leases) = (self.shard_of(resource), acquiring.started(), &self.leases);
         let caller = Caller { resource, options, shard, started, leases, acquiring };
         let parsed = self.check(&caller)?;
         // Before everything else: the task holds this lock, so to wait for it would be to wait for itself.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::LockManager;
 use super::manager::Inner;
@@ -147,7 +147,7 @@ impl LockManager {
         let revoked = left.iter().filter(|lease| Lease::is_valid(lease)).count();
         for lease in &left {
             drop(lease.revoke(LossReason::ShutDown));
-            leases.remove(lease);
+            leases.remove(lease, Instant::now());
         }
         background.tracker.close();
         let in_time = timeout(RELEASE_GRACE, background.tracker.wait()).await.is_ok();

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -9,8 +8,8 @@ use crate::mutex::Mutex;
 
 /// Is told how long it took until a majority had replied to a round.
 pub(crate) trait MajorityTimer: Send + Sync {
-    /// It replied this long after the requests were written, in time or when nobody waited any longer.
-    fn majority_replied(&self, after: Duration);
+    /// It replies now to requests that were written then, in time or when nobody waits any longer.
+    fn majority_replied(&self, written: Instant);
 }
 
 /// The replies of several nodes to one round of requests.
@@ -44,8 +43,8 @@ struct Majority {
     since: Instant,
 }
 
-/// Who is to be told, and how long it took.
-pub(super) type Timed = (Arc<dyn MajorityTimer>, Duration);
+/// Who is to be told, and when the requests were written.
+pub(super) type Timed = (Arc<dyn MajorityTimer>, Instant);
 
 /// The reply of a node: not asked for, pending, given up, or received.
 enum Slot {
@@ -82,10 +81,10 @@ impl Replies {
         ReplySender::new(Arc::clone(&self.0), node)
     }
 
-    /// Tells how long it takes until this many nodes have replied, counted from when the last of them was written to, or else from
-    /// now on.
-    pub(crate) fn time_majority(&self, of: usize, timer: Arc<dyn MajorityTimer>) {
-        self.0.lock().majority = Some(Majority { timer, of, since: Instant::now() });
+    /// Tells when this many nodes have replied, counted from when the last of them was written to, or else from the beginning of
+    /// the round.
+    pub(crate) fn time_majority(&self, of: usize, since: Instant, timer: Arc<dyn MajorityTimer>) {
+        self.0.lock().majority = Some(Majority { timer, of, since });
     }
 
     /// How many replies were received while they were awaited, errors among them.
@@ -202,7 +201,7 @@ impl State {
     fn count_answer(&mut self, written: Option<Instant>) -> Option<Timed> {
         self.answered += 1;
         let Majority { timer, since, .. } = self.majority.take_if(|majority| self.answered == majority.of)?;
-        Some((timer, written.unwrap_or(since).elapsed()))
+        Some((timer, written.unwrap_or(since)))
     }
 }
 
@@ -210,6 +209,7 @@ impl State {
 mod tests {
     use futures_util::poll;
     use std::future::poll_fn;
+    use std::time::Duration;
     use tokio::task::yield_now;
     use tokio::time::sleep;
 
@@ -263,15 +263,15 @@ mod tests {
     struct Times(Mutex<Vec<Duration>>);
 
     impl MajorityTimer for Times {
-        fn majority_replied(&self, after: Duration) {
-            self.0.lock().push(after);
+        fn majority_replied(&self, written: Instant) {
+            self.0.lock().push(written.elapsed());
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_majority_is_timed_although_nobody_waits_for_it() {
         let (replies, times, second) = (Replies::new(5), Arc::new(Times::default()), Duration::from_secs(1));
-        replies.time_majority(3, Arc::clone(&times) as _);
+        replies.time_majority(3, Instant::now(), Arc::clone(&times) as _);
         let mut senders: Vec<_> = (0..5).map(|node| replies.sender_for(node)).collect();
         let mut reply = |reply| senders.pop().unwrap().send(reply);
         reply(Ok(Reply::Kept));

@@ -107,8 +107,8 @@ impl ReplySender {
             timer.stop(&reply);
         }
         let (waker, timed) = to.lock().receive(self.node, reply);
-        if let Some((timer, after)) = timed {
-            timer.majority_replied(after);
+        if let Some((timer, written)) = timed {
+            timer.majority_replied(written);
         }
         // Woken after the lock is free: the receiver takes it at once.
         if let Some(waker) = waker {

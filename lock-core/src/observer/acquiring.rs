@@ -60,6 +60,11 @@ impl<'a> Acquiring<'a> {
         }
     }
 
+    /// When the caller asked for the lock.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
     /// The nodes are asked.
     pub(crate) fn attempt_began(&self) {
         self.reporter.report(&LockEvent::AttemptBegan { template: self.template });
@@ -104,7 +109,10 @@ impl<'a> Acquiring<'a> {
 impl Drop for Acquiring<'_> {
     fn drop(&mut self) {
         let Self { template, outcome, started, .. } = *self;
-        self.reporter.report(&LockEvent::AcquireEnded { template, outcome, waited: started.elapsed() });
+        // The clock is not read if nobody is told.
+        if self.reporter.is_observed() {
+            self.reporter.report(&LockEvent::AcquireEnded { template, outcome, waited: started.elapsed() });
+        }
         if !self.span.is_disabled() {
             self.record();
         }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::Span;
 use tracing::field::{Empty, display};
 
@@ -93,10 +94,13 @@ impl Hold {
         self.reporter.report(&LockEvent::HandedOver { template: self.template() });
     }
 
-    /// The hold has ended. Called once.
-    pub(crate) fn end(&self, reason: LossReason, held: Duration) {
+    /// The hold has ended that began then. Called once.
+    pub(crate) fn end(&self, reason: LossReason, since: Instant) {
         let template = self.template();
-        self.reporter.report(&LockEvent::HoldEnded { template, reason, held });
+        // The clock is not read if nobody is told.
+        if self.reporter.is_observed() {
+            self.reporter.report(&LockEvent::HoldEnded { template, reason, held: since.elapsed() });
+        }
         if reason != LossReason::Released {
             self.in_spans(|| {
                 log_event!(error: "lock.lost", resource = self.resource(), template, token = self.token.get(), %reason,

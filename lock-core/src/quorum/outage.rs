@@ -98,6 +98,11 @@ impl Outage {
         }
     }
 
+    /// Whether anything shows that the quorum may be lost.
+    pub(crate) fn shows_anything(&self) -> bool {
+        self.too_few_since.is_some() || self.failing.is_some()
+    }
+
     /// Whether the quorum has been lost for so long that callers are answered at once.
     pub fn is_lasting(&self, now: Duration) -> bool {
         self.lost_since(now).is_some_and(|since| now >= since + OUTAGE_GRACE)

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::turn::{Handover, Turn, Turns};
 use crate::engine::Grant;
@@ -59,9 +60,11 @@ impl From<&LockOptions> for HandoverTerms {
     }
 }
 
-/// Whether a lock may be handed over: a token is left, and the grant is recent.
-fn may_hand_over(grant: &Grant) -> bool {
-    grant.has_token() && grant.granted_at.is_some_and(|granted| granted.elapsed() < HANDOVER_PERIOD)
+/// Whether a lock may be handed over to a caller with these terms: not if it has been in this process for long enough, or the tokens that
+/// came with it are used up.
+pub(super) fn may_hand_over(terms: &HandoverTerms, grant: &Grant) -> bool {
+    let is_recent = |granted: Instant| granted.elapsed() < HANDOVER_PERIOD;
+    grant.has_token() && grant.granted_at.is_some_and(is_recent) && terms.accept(grant)
 }
 
 /// What the holder of a lock has in its manager, and passes on when it releases.
@@ -90,10 +93,6 @@ impl LocalHold {
     #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
     pub(crate) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
         let (mut hold, mut grant) = (self, grant);
-        if !may_hand_over(&grant) {
-            // The lock has been in this process for long enough, or the tokens that came with it are used up.
-            return Err((hold, grant));
-        }
         while let Some(next) = hold.next_holder(&grant) {
             // What cannot be sent comes back unchanged.
             let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, hold)) else { return Ok(()) };
@@ -108,7 +107,7 @@ impl LocalHold {
             Self::Turn(turn) => turn.next_holder(grant),
             // The first is the one at the front, unless it makes an attempt just now. Of a queue that ended meanwhile, nobody is left.
             Self::Slot(LocalSlot { turns, keys }) => {
-                turns.queues.get(keys.queue())?.with(|queue| queue.pop_for_slot(|terms| terms.accept(grant)))
+                turns.queues.get(keys.queue())?.with(|queue| queue.pop_for_slot(|terms| may_hand_over(terms, grant)))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::handover::{HandoverTerms, LocalHold, MAX_HOLDERS};
+use super::handover::{HandoverTerms, LocalHold, MAX_HOLDERS, may_hand_over};
 use super::last_slots::LastSlots;
 use super::listening::Listening;
 use super::local_queue::LastAttempt;
@@ -184,7 +184,7 @@ impl Turn {
     /// Removes the next waiter if it can use this grant as it is.
     pub(super) fn next_holder(&self, grant: &Grant) -> Option<oneshot::Sender<Handover>> {
         self.queue.with(|queue| {
-            let next = queue.pop_if(|terms| terms.accept(grant));
+            let next = queue.pop_if(|terms| may_hand_over(terms, grant));
             // It may find that the grant has become too old.
             queue.is_held &= next.is_none();
             next
