@@ -296,6 +296,7 @@ impl Encoder {
             if !sent.is_empty() && sent.iter().all(known) {
                 break;
             }
+            tokio::time::sleep(Duration::from_millis(20)).await;
             *self = Self::connect(self.declares).await;
             sent = self.send(call).await;
         }
