@@ -1,7 +1,7 @@
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
-use lock_core::quorum::{Acquisition, KeyVote, Step, Tally, Terms, Verdict};
+use lock_core::quorum::{Acquisition, Step, Tally, Terms, Verdict};
 
 use super::state::{NODES, Vote};
 
