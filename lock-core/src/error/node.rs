@@ -105,6 +105,8 @@ impl NodeError {
             | Self::TimedOut
             | Self::HeldUp { .. }
             | Self::ConnectionLost { .. }
+            // A replica is being synchronized, as a rule.
+            | Self::NotReplicated { .. }
             | Self::Elsewhere { .. } => true,
             Self::Rejected { code, .. } => code == "LOADING",
             _ => false,

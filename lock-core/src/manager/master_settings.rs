@@ -233,7 +233,8 @@ impl LockManagerBuilder {
     /// Sets how long [`connect`](Self::connect) waits for masters that are starting, while no majority can be used: those to which the first
     /// connection is still being made, and those at which an attempt failed in a way that may pass. The latter are tried again: nobody
     /// listens at the address, a name is not known, the connection is closed or takes no more clients, no reply comes in time, Redis is
-    /// loading its data (`LOADING`), PostgreSQL is starting up (`57P03`), a ZooKeeper ensemble has no leader, the sentinels do not agree.
+    /// loading its data (`LOADING`), PostgreSQL is starting up (`57P03`), a ZooKeeper ensemble has no leader, the sentinels do not agree, the replicas that
+    /// [`replicated`](Self::replicated) waits for are not synchronized yet.
     ///
     /// It does not wait for what does not pass by itself: a refused login, a server of another kind, a master that must not be used or
     /// belongs to another set, one that refuses writes. A wrong host or port looks like a master that is starting, and is reported

@@ -47,6 +47,19 @@ async fn a_vote_that_no_replica_acknowledged_does_not_count_and_leaves_nothing_b
     eventually_async("a lock is granted again", async || locks.lock("r").try_acquire().await.is_ok()).await;
 }
 
+#[tokio::test]
+async fn connect_waits_for_a_replica_that_is_not_synchronized_yet() {
+    let master = RedisServer::start().await;
+    let builder = || LockManager::builder().redis([master.url()]).replicated(1, TIMEOUT).ttl(TTL).node_timeout(TTL / 2);
+    let error = builder().connect_timeout(TTL).connect().await.unwrap_err();
+    assert!(error.to_string().contains("0 of 1 replicas acknowledged it"), "{error}");
+    let (connected, _replica) = tokio::join!(builder().connect(), async {
+        tokio::time::sleep(TIMEOUT * 2).await;
+        master.start_replica().await
+    });
+    assert!(connected.unwrap().lock("r").try_acquire().await.is_ok());
+}
+
 // promise: replicas
 #[tokio::test]
 async fn a_master_that_is_cut_off_from_its_replica_renews_nothing() {
