@@ -14,11 +14,10 @@ use super::worker::Worker;
 use crate::node::{NodeError, Reply};
 use crate::task::let_others_run;
 
-/// What is in flight is divided into this many portions.
-const PORTIONS: usize = 4;
-/// The fewest requests of a portion, unless half of what is in flight is less: the more travel together, the less processor time each
-/// takes, but an idle server waits for the first of them.
-const MIN_PORTION: usize = 12;
+/// The requests of a portion, unless half of what is in flight is less. The more travel together, the less processor time each takes; but
+/// an idle server waits for the first of them, and of many callers that run at once, other threads take some, which then share with this
+/// one what all locks share.
+const PORTION: usize = 12;
 /// The fewest in any case.
 const LEAST_PORTION: usize = 2;
 
@@ -64,7 +63,7 @@ impl Worker {
 
 /// How many requests are a portion while this many are in flight.
 pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
-    if is_only_node { MIN_PORTION.min(in_flight / 2).max(LEAST_PORTION).max(in_flight / PORTIONS) } else { usize::MAX }
+    if is_only_node { PORTION.min(in_flight / 2).max(LEAST_PORTION) } else { usize::MAX }
 }
 
 /// Whether the last replies of a batch are worth a write of what their callers submit, although they are no whole portion.
@@ -77,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_requests_to_an_only_node_travel_in_halves_and_many_in_quarters() {
+    fn few_requests_to_an_only_node_travel_in_halves_and_many_in_portions() {
         let portions = [1, 2, 4, 8, 16, 24, 32, 64, 128].map(|in_flight| portion(in_flight, true));
-        assert_eq!(portions, [2, 2, 2, 4, 8, 12, 12, 16, 32]);
+        assert_eq!(portions, [2, 2, 2, 4, 8, 12, 12, 12, 12]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ const MAX_IN_FLIGHT: usize = 8;
 /// An only node that replies within this time of the write, or of its last reply, is near: for as long, the worker spins before it
 /// sleeps. To fall asleep and be woken would take longer, and make client and server take turns again.
 const NEAR: Duration = Duration::from_micros(100);
+/// It does not spin while more requests than these are in flight: their callers keep it busy, and it would keep the server from its work.
+const SPINS_UP_TO: usize = 64;
 /// The most that it spins, whatever the clock says: one that is paused stands still for as long as something runs.
 const MAX_SPINS: u8 = 100;
 /// A connection on which nothing moves for this long, although replies are due, is given up: the server hangs, or only one half
@@ -156,7 +158,7 @@ impl Worker {
             }
             Ok((value, replicated)) => {
                 let (before, now) = (self.moved, Instant::now());
-                let is_near = is_only_node && now < before + NEAR;
+                let is_near = is_only_node && in_flight <= SPINS_UP_TO && now < before + NEAR;
                 (self.moved, self.spins_left) = (now, if is_near { MAX_SPINS } else { 0 });
                 // There may be room now.
                 self.write_batches().await;
