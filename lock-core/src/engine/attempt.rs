@@ -46,9 +46,9 @@ impl Engine {
     pub(crate) async fn attempt(
         self: &Arc<Self>,
         _place: &AttemptPlace<'_>,
-        wanted: Wanted<'_>,
+        wanted: &Wanted<'_>,
         mut positions: Option<&mut QueuePositions>,
-    ) -> Result<Grant, FailedAttempt> {
+    ) -> Result<Box<Grant>, FailedAttempt> {
         // Over all rosters: members that change again and again must not keep a caller longer than nodes that hang.
         let mut overtaken_by = None;
         loop {
@@ -71,9 +71,9 @@ impl Engine {
         self: &Arc<Self>,
         place: &AttemptPlace<'_>,
         wanted: &[Wanted<'_>],
-    ) -> Vec<Result<Grant, FailedAttempt>> {
+    ) -> Vec<Result<Box<Grant>, FailedAttempt>> {
         let mut outbox = Outbox::new(&self.cluster);
-        let mut attempts: Vec<_> = wanted.iter().map(|wanted| Attempt::begin(self, *wanted, None)).collect();
+        let mut attempts: Vec<_> = wanted.iter().map(|wanted| Attempt::begin(self, wanted, None)).collect();
         // All of them begin before anything is sent: one that is dropped halfway releases what the others may have been granted.
         attempts.iter_mut().for_each(|attempt| attempt.send(Some(&mut outbox)));
         outbox.submit(&self.cluster);
@@ -81,7 +81,7 @@ impl Engine {
             let decided = attempt.decide(attempt.sent() + attempt.timeout).await;
             match attempt.conclude(decided) {
                 Some(outcome) => outcome,
-                None => self.attempt(place, *wanted, None).await,
+                None => self.attempt(place, wanted, None).await,
             }
         }))
         .await
@@ -99,15 +99,15 @@ struct Attempt<'a> {
     /// Set when a node refused because of its roster: by which roster a majority has to vote for another attempt.
     next_roster: Option<u64>,
     engine: &'a Arc<Engine>,
-    wanted: Wanted<'a>,
+    wanted: &'a Wanted<'a>,
     /// How long the nodes have to reply.
     timeout: Duration,
 }
 
 impl<'a> Attempt<'a> {
     /// An attempt before its first request.
-    fn begin(engine: &'a Arc<Engine>, wanted: Wanted<'a>, positions: Option<&'a mut QueuePositions>) -> Self {
-        let Wanted { keys, options, tokens, acquiring, .. } = wanted;
+    fn begin(engine: &'a Arc<Engine>, wanted: &'a Wanted<'a>, positions: Option<&'a mut QueuePositions>) -> Self {
+        let &Wanted { keys, options, tokens, acquiring, .. } = wanted;
         let (cluster, &LockOptions { ttl, min_validity, .. }) = (&engine.cluster, options);
         acquiring.attempt_began();
         // Before the first request: the validity counts from here, and whatever ends the attempt from now on releases.
@@ -163,10 +163,10 @@ impl<'a> Attempt<'a> {
     }
 
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
-    fn conclude(self, decided: Option<Step>) -> Option<Result<Grant, FailedAttempt>> {
+    fn conclude(self, decided: Option<Step>) -> Option<Result<Box<Grant>, FailedAttempt>> {
         // From then on, what other callers hear counts against an outage.
         let began = self.sent();
-        let Self { engine, wanted: Wanted { options, .. }, .. } = self;
+        let Self { engine, wanted: &Wanted { options, .. }, .. } = self;
         let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
         decided?;
         // Not of an attempt that is made again: a change of members is no outage.
@@ -176,6 +176,21 @@ impl<'a> Attempt<'a> {
 
     /// Counts the votes until they decide, or a token has to be confirmed.
     async fn gather(&mut self) -> Step {
+        while self.next_roster.is_none()
+            && let Some(reply) = self.acquires.next_in_time().await
+        {
+            let step = self.count(reply);
+            // Also a grant ends here: the votes that are missing change nothing, and their nodes may hang.
+            if step != Step::Wait {
+                return step;
+            }
+        }
+        // Rare, and boxed, because every attempt has room for it.
+        Box::pin(self.gather_late()).await
+    }
+
+    /// The same when a majority is late, or a node has another roster.
+    async fn gather_late(&mut self) -> Step {
         loop {
             let step = tokio::select! {
                 biased;
@@ -187,7 +202,6 @@ impl<'a> Attempt<'a> {
                 // Not reached: the last vote always decides.
                 else => NO_QUORUM,
             };
-            // Also a grant ends here: the votes that are missing change nothing, and their nodes may hang.
             if step != Step::Wait {
                 return step;
             }
@@ -238,7 +252,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Hands the grant out, or undoes the attempt: dropping the grant sends the release.
-    fn settle(mut self, decided: &Step) -> Result<Grant, FailedAttempt> {
+    fn settle(mut self, decided: &Step) -> Result<Box<Grant>, FailedAttempt> {
         // Replies that arrived after the one that decided: they show where there is nothing to release.
         while let Some(reply) = self.acquires.take() {
             self.replied(reply);
@@ -287,7 +301,7 @@ const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
 
 /// Until when an attempt waits for a majority that is late. Its work is not undone while it may still count: not if the caller does not
 /// wait, not beyond the validity that it asks for, and not beyond the second in which an outage is ridden out.
-fn late_until(engine: &Engine, Wanted { options, until, .. }: Wanted<'_>, sent: Instant) -> Instant {
+fn late_until(engine: &Engine, &Wanted { options, until, .. }: &Wanted<'_>, sent: Instant) -> Instant {
     // The time that this attempt has waited is part of the outage, even if nobody has noticed that one yet.
     let lost_for = engine.cluster.answers.lost_for().max(sent.elapsed());
     let valid = validity(options.ttl, options.min_validity).unwrap_or_default();

@@ -14,7 +14,7 @@ use crate::quorum::{AcquireVote, Failure};
 /// Until a node has replied, it may have done either. So the record begins with the key on every node, and only a reply takes a node
 /// off: an attempt that is dropped at any point releases wherever it may have been granted.
 pub(super) struct AttemptRecord<'a> {
-    pub(super) grant: Grant,
+    pub(super) grant: Box<Grant>,
     pub(super) votes: Vec<Vote>,
     queue: QueueReport,
     offers: SlotOffers,
@@ -95,7 +95,7 @@ impl<'a> AttemptRecord<'a> {
     }
 
     /// A majority granted the lock, with this many tokens, beginning with `token`.
-    pub(super) fn won(mut self, token: u64, tokens: u32) -> Grant {
+    pub(super) fn won(mut self, token: u64, tokens: u32) -> Box<Grant> {
         // A caller that waited was woken by a majority. To the other nodes, the release of the former holder may be on its way.
         let waited = !self.queued_before.is_empty();
         let may_refuse = |vote: &Vote| matches!(vote, Vote::Held { .. }) || waited && matches!(vote, Vote::Pending);

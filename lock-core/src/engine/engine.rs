@@ -40,19 +40,28 @@ impl Engine {
     }
 
     /// Waits in line for an attempt: until a time, and at least for the configured node timeout of this time to live. See
-    /// [`AttemptLines::enter`].
+    /// [`AttemptLines::wait`].
     pub(crate) async fn enter_line(
         &self,
         kind: AttemptKind,
         until: Instant,
         ttl: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        self.lines.enter(kind, until, self.configured_timeout(ttl)).await
+        let node_timeout = self.configured_timeout(ttl);
+        match self.lines.enter(kind, node_timeout) {
+            Some(entered) => entered,
+            None => Box::pin(self.lines.wait(kind, until, node_timeout)).await,
+        }
     }
 
     /// Lets nobody in any more who wants a lock. The manager was closed.
     pub(crate) fn close(&self) {
         self.lines.close();
+    }
+
+    /// Whether the manager was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lines.is_closed()
     }
 
     /// Whether the quorum has been lost for so long that callers are answered at once.

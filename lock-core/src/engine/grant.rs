@@ -21,6 +21,8 @@ const PUT_BACK_AFTER: Duration = Duration::from_millis(3);
 ///
 /// A grant exists before the first request of its attempt is sent, and travels with the lock from there: to the lease, and from
 /// one local holder to the next. Dropping it releases the lock, in the background.
+///
+/// It is boxed, because it is moved some twenty times on the way.
 pub(crate) struct Grant {
     pub(crate) engine: Arc<Engine>,
     pub(super) footprint: Footprint,
@@ -36,7 +38,7 @@ pub(crate) struct Grant {
     /// Whether another process holds the lock, and delegated it.
     pub(crate) is_adopted: bool,
     /// A shutdown waits for the release. Held from the beginning, so that it finds a grant or its release at any time.
-    _tracked: TaskTrackerToken,
+    tracked: Option<TaskTrackerToken>,
 }
 
 impl Grant {
@@ -47,12 +49,12 @@ impl Grant {
         ttl: Duration,
         nodes: NodeSet,
         position: QueuePosition,
-    ) -> Self {
+    ) -> Box<Self> {
         let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.background.tracker.token());
         // A new owner id for each attempt. With one that is used again, a late release of the last attempt would delete the key
         // of this one.
         let (owner, sent) = (engine.random.owner(), Instant::now());
-        Self {
+        Box::new(Self {
             engine,
             footprint: Footprint { keys, owner, ttl, nodes, position },
             tokens: 0..0,
@@ -60,8 +62,8 @@ impl Grant {
             granted_at: None,
             bare: None,
             is_adopted: false,
-            _tracked: tracked,
-        }
+            tracked: Some(tracked),
+        })
     }
 
     /// What stands for a lock that another process holds and delegated to this one: there is nothing to release. The nodes that
@@ -73,7 +75,7 @@ impl Grant {
         sent: Instant,
         ttl: Duration,
         token: u64,
-    ) -> Self {
+    ) -> Box<Self> {
         let mut grant = Self::tentative(engine, keys, ttl, NodeSet::default(), QueuePosition::None);
         (grant.footprint.owner, grant.sent, grant.tokens) = (owner, sent, token..token + 1);
         grant.is_adopted = true;
@@ -141,7 +143,7 @@ impl Grant {
     }
 
     /// Gives the lock up without a release: its key is on the nodes until it expires.
-    pub(crate) fn leave_to_expire(mut self) {
+    pub(crate) fn leave_to_expire(&mut self) {
         self.footprint.nodes = NodeSet::default();
     }
 
@@ -151,7 +153,7 @@ impl Grant {
     }
 
     /// Releases the lock on every node that may hold it. When this returns, the requests are sent.
-    pub(crate) fn release(mut self, position: QueuePosition) -> Release {
+    pub(crate) fn release(&mut self, position: QueuePosition) -> Release {
         self.footprint.position = position;
         let release = self.send_release();
         // Nothing is left for `drop`.
@@ -159,8 +161,8 @@ impl Grant {
         release
     }
 
-    fn send_release(&self) -> Release {
-        Release::send(&self.engine, &self.footprint, self.granted_at.is_some())
+    fn send_release(&mut self) -> Release {
+        Release::send(&self.engine, &self.footprint, self.granted_at.is_some(), self.tracked.take())
     }
 }
 

@@ -65,6 +65,18 @@ impl AttemptLines {
         }
     }
 
+    /// A place in line, if there is one at once, or the answer instead: of an outage that lasts.
+    pub(super) fn enter(
+        &self,
+        kind: AttemptKind,
+        node_timeout: Duration,
+    ) -> Option<Result<AttemptPlace<'_>, FailedAttempt>> {
+        if let Some(votes) = self.votes_in_outage(node_timeout) {
+            return Some(Err(FailedAttempt::not_made(votes)));
+        }
+        self.places(kind).try_acquire().ok().map(Ok)
+    }
+
     /// Waits in line for an attempt: until a time, and at least for the node timeout.
     ///
     /// # Errors
@@ -75,31 +87,13 @@ impl AttemptLines {
     /// # Cancel safety
     ///
     /// Dropped, the caller loses its place.
-    pub(super) async fn enter(
+    pub(super) async fn wait(
         &self,
         kind: AttemptKind,
         until: Instant,
         node_timeout: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        if let Some(votes) = self.votes_in_outage(node_timeout) {
-            return Err(FailedAttempt::not_made(votes));
-        }
-        let places = match kind {
-            AttemptKind::New => &self.new,
-            AttemptKind::Woken => &self.woken,
-        };
-        if let Ok(place) = places.try_acquire() {
-            return Ok(place);
-        }
-        Box::pin(self.wait(places, until.max(Instant::now() + node_timeout), node_timeout)).await
-    }
-
-    async fn wait<'a>(
-        &self,
-        places: &'a Semaphore,
-        until: Instant,
-        node_timeout: Duration,
-    ) -> Result<AttemptPlace<'a>, FailedAttempt> {
+        let (places, until) = (self.places(kind), until.max(Instant::now() + node_timeout));
         let votes = tokio::select! {
             biased;
             place = places.acquire() => match place {
@@ -112,10 +106,21 @@ impl AttemptLines {
         Err(FailedAttempt::not_made(votes))
     }
 
+    fn places(&self, kind: AttemptKind) -> &Semaphore {
+        match kind {
+            AttemptKind::New => &self.new,
+            AttemptKind::Woken => &self.woken,
+        }
+    }
+
     /// Ends the wait of everybody in line, and lets nobody in any more.
     pub(super) fn close(&self) {
         self.new.close();
         self.woken.close();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.new.is_closed()
     }
 
     /// Whether the quorum has been lost for so long that callers are answered at once.

@@ -63,7 +63,12 @@ pub(crate) struct Release {
 
 impl Release {
     /// Sends the release to the nodes that may hold the key.
-    pub(super) fn send(engine: &Arc<Engine>, footprint: &Footprint, was_granted: bool) -> Self {
+    pub(super) fn send(
+        engine: &Arc<Engine>,
+        footprint: &Footprint,
+        was_granted: bool,
+        tracked: Option<TaskTrackerToken>,
+    ) -> Self {
         let &Footprint { ref keys, owner, ttl, nodes, position } = footprint;
         let (cluster, began, timeout) = (&engine.cluster, Instant::now(), engine.node_timeout(ttl));
         // To every node, by whichever roster it votes: a key that may be there would otherwise stay for its time to live.
@@ -95,7 +100,7 @@ impl Release {
             verdict,
             failed: Vec::new(),
             in_background: false,
-            tracked: Some(engine.background.tracker.token()),
+            tracked,
         }
     }
 

@@ -183,9 +183,9 @@ pub struct Waiting {
 }
 
 pub(crate) fn waiting(turns: &Turns, keyspace: &Keyspace) -> Vec<Waiting> {
-    let waiting = turns.waiting().into_iter().map(|(queue, template, callers)| Waiting {
-        resource: keyspace.resource_of_queue(&queue).to_owned(),
-        permits: keyspace.is_of_slots(&queue),
+    let waiting = turns.waiting().into_iter().map(|(keys, template, callers)| Waiting {
+        resource: keyspace.resource_of_queue(keys.queue()).to_owned(),
+        permits: keys.slot().is_some(),
         template: template.as_deref().unwrap_or(OTHER).to_owned(),
         callers,
     });

@@ -126,10 +126,13 @@ impl LockGuard {
         let Some(mut release) = self.end(now) else {
             return Ok(was_valid && self.lease.loss().is_none_or(|reason| reason == LossReason::Released));
         };
+        let resource = self.lease.0.resource.clone();
+        // Its memory is free for the next lease while the replies are awaited.
+        drop(self);
         match release.verdict().await {
             Ok(was_held) => Ok(was_held && was_valid),
             Err(Unacknowledged { waited, votes }) => {
-                Err(LockError::NoQuorum { resource: self.lease.resource().to_owned(), waited, votes })
+                Err(LockError::NoQuorum { resource: resource.as_str().to_owned(), waited, votes })
             }
         }
     }
@@ -238,7 +241,7 @@ impl LockGuard {
             }
         }
         // Sent before the turn is passed on, so that the next caller's requests come after this release.
-        let release = self.lease.0.grant.release(grant, local_hold.position());
+        let release = self.lease.0.grant.release(&mut grant, local_hold.position());
         local_hold.leave_queues();
         release
     }

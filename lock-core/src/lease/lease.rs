@@ -318,7 +318,7 @@ impl Lease {
     }
 
     /// What the nodes hold for this lease, locked.
-    pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
+    pub(crate) fn grant(&self) -> MutexGuard<'_, Option<Box<Grant>>> {
         self.0.grant.grant()
     }
 }

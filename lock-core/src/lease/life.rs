@@ -111,7 +111,7 @@ impl Lease {
     }
 
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.
-    pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Grant> {
+    pub(super) fn end_and_take(&self, reason: LossReason) -> Option<Box<Grant>> {
         self.end(reason);
         if self.0.has_given_up.swap(true, Ordering::AcqRel) { None } else { self.0.grant.leave() }
     }
@@ -119,8 +119,8 @@ impl Lease {
     /// Ends the lease and sends its release, after everything that was sent for it. `None` if it is being released already, or
     /// shared by other leases.
     pub(crate) fn revoke(&self, reason: LossReason) -> Option<Release> {
-        let grant = self.end_and_take(reason)?;
-        self.0.grant.release(grant, QueuePosition::None)
+        let mut grant = self.end_and_take(reason)?;
+        self.0.grant.release(&mut grant, QueuePosition::None)
     }
 
     /// What ended the lease, if it has ended.

@@ -10,7 +10,7 @@ use super::renew::ask_nodes;
 use super::shared_grant::SharedGrant;
 use crate::engine::{Engine, Grant};
 use crate::mutex::Mutex;
-use crate::node::{LockKeys, QueuePosition};
+use crate::node::{ByQueue, LockKeys, QueuePosition};
 use crate::random::OwnerId;
 use crate::waiting::HandoverTerms;
 
@@ -20,12 +20,12 @@ const HEARD_LATELY: Duration = Duration::from_millis(20);
 
 /// What this process reads: for each lock (none is read that has slots), the grant that further readers may share. As many as locks are held.
 #[derive(Default)]
-pub(super) struct Readings(Mutex<HashMap<Arc<str>, Arc<SharedGrant>>>);
+pub(super) struct Readings(Mutex<HashMap<ByQueue, Arc<SharedGrant>>>);
 
 impl Readings {
     /// Offers a grant to further readers, instead of an earlier one.
     pub(super) fn add(&self, grant: &Arc<SharedGrant>) {
-        self.0.lock().insert(grant.keys.queue_shared(), Arc::clone(grant));
+        self.0.lock().insert(ByQueue(grant.keys.clone()), Arc::clone(grant));
     }
 
     /// Offers a grant no longer.
@@ -56,7 +56,7 @@ pub(crate) struct ReadShare {
 
 impl ReadShare {
     /// The first share of a grant that was won. Further readers may join, if it is renewed.
-    pub(crate) fn first(registry: &Arc<LeaseRegistry>, mut grant: Grant, is_renewed: bool) -> Self {
+    pub(crate) fn first(registry: &Arc<LeaseRegistry>, mut grant: Box<Grant>, is_renewed: bool) -> Self {
         // The turn is passed on, and the position with it.
         grant.give_up_position();
         let grant = SharedGrant::new(grant);
@@ -106,10 +106,10 @@ impl Drop for ReadShare {
         if self.is_leased {
             return;
         }
-        if let Some(grant) = self.grant.leave() {
+        if let Some(mut grant) = self.grant.leave() {
             self.registry.readings.remove(&self.grant);
             // It goes on in the background.
-            drop(self.grant.release(grant, QueuePosition::None));
+            drop(self.grant.release(&mut grant, QueuePosition::None));
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct SharedGrant {
     pub(super) reporter: Arc<Reporter>,
     pub(super) delegations: Delegations,
     /// `None` once it is being released. Held locked while a key is put back, so that a release can only come after it.
-    grant: Mutex<Option<Grant>>,
+    grant: Mutex<Option<Box<Grant>>>,
     /// How many leases share it, or may soon. Changes while the grant is locked.
     leases: AtomicUsize,
     /// Whether the nodes lost the lock.
@@ -43,7 +43,7 @@ pub(crate) struct SharedGrant {
 
 impl SharedGrant {
     /// The grant of one lease, with its next token.
-    pub(crate) fn new(mut grant: Grant) -> Arc<Self> {
+    pub(crate) fn new(mut grant: Box<Grant>) -> Arc<Self> {
         // A grant that is handed out has a token; 0 is below every other and would be refused.
         let token = FencingToken::new(grant.next_token().unwrap_or_default());
         Arc::new(Self {
@@ -62,7 +62,7 @@ impl SharedGrant {
         })
     }
 
-    pub(super) fn grant(&self) -> MutexGuard<'_, Option<Grant>> {
+    pub(super) fn grant(&self) -> MutexGuard<'_, Option<Box<Grant>>> {
         self.grant.lock()
     }
 
@@ -91,7 +91,7 @@ impl SharedGrant {
     }
 
     /// Shares it with one lease less. Returns what the nodes hold if that was the last.
-    pub(super) fn leave(&self) -> Option<Grant> {
+    pub(super) fn leave(&self) -> Option<Box<Grant>> {
         let mut grant = self.grant();
         let last = self.leases.fetch_sub(1, Ordering::AcqRel) == 1;
         // Taken under the lock, so that what is put back by a renewal is sent either before the release or not at all.
@@ -106,7 +106,7 @@ impl SharedGrant {
 
     /// Sends the release of what the last lease [left](Self::leave). `None` if the lock is another service's, or if another service may
     /// still work under it: the key is then left to expire, or the next holder would work beside that service.
-    pub(super) fn release(&self, grant: Grant, position: QueuePosition) -> Option<Release> {
+    pub(super) fn release(&self, grant: &mut Grant, position: QueuePosition) -> Option<Release> {
         if grant.is_adopted {
             return None;
         }

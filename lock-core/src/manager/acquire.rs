@@ -34,8 +34,8 @@ impl Inner {
         options: &LockOptions,
         acquiring: &Acquiring<'_>,
     ) -> Result<LockGuard, LockError> {
-        let (shard, started, leases) = (self.shard_of(resource), acquiring.started(), &self.leases);
-        let caller = Caller { resource, options, shard, started, leases, acquiring };
+        let (shard, leases) = (self.shard_of(resource), &self.leases);
+        let caller = Caller { resource, options, shard, leases, acquiring };
         let parsed = self.check(&caller)?;
         // Before everything else: the task holds this lock, so to wait for it would be to wait for itself.
         if let Some(lease) = Lease::in_scope(self.id, &parsed, options.kind) {
@@ -140,7 +140,7 @@ impl Caller<'_> {
 
     /// Makes one attempt. A caller that does not wait takes no place in the local queue, passes nobody who has one, and makes no
     /// second attempt: only if a slot is held, and another one is free.
-    async fn try_once(&self, keys: LockKeys) -> Result<Grant, LockError> {
+    async fn try_once(&self, keys: LockKeys) -> Result<Box<Grant>, LockError> {
         // In an outage that lasts nobody waits.
         if let Some(last) = self.shard.turns.callers_before(&keys).filter(|_| !self.shard.engine.outage_lasts()) {
             return Err(self.not_entered(NotEntered::TimedOut(last)));
@@ -159,18 +159,17 @@ impl Caller<'_> {
         Err(Box::pin(self.answer(failed)).await)
     }
 
-    async fn attempt_once(&self, keys: &LockKeys) -> Result<Grant, FailedAttempt> {
+    async fn attempt_once(&self, keys: &LockKeys) -> Result<Box<Grant>, FailedAttempt> {
         let engine = &self.shard.engine;
-        let place = engine.enter_line(AttemptKind::New, self.started, self.options.ttl).await?;
-        Box::pin(engine.attempt(&place, self.wants(keys, 1), None)).await
+        let place = engine.enter_line(AttemptKind::New, self.started(), self.options.ttl).await?;
+        Box::pin(engine.attempt(&place, &self.wants(keys, 1), None)).await
     }
 }
 
 /// What a caller took.
-#[expect(clippy::large_enum_variant, reason = "moved once, to the lease that begins with it")]
 pub(super) enum Taken {
     /// From the nodes, or from the caller before it.
-    Grant(Grant, Option<LocalHold>),
+    Grant(Box<Grant>, Option<LocalHold>),
     /// Beside other readers of this process.
     Share(ReadShare),
 }

@@ -54,11 +54,10 @@ impl Inner {
         members: &[&SetMember],
         acquiring: &[Acquiring<'_>],
     ) -> Result<SetGuard, LockError> {
-        let started = Instant::now();
         let (mut locks, mut shared) = (Vec::with_capacity(members.len()), Vec::new());
         for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
             let (shard, leases) = (self.shard_of(resource), &self.leases);
-            let caller = Caller { resource, options, shard, started, leases, acquiring };
+            let caller = Caller { resource, options, shard, leases, acquiring };
             let resource = self.check(&caller)?;
             match Lease::in_scope(self.id, &resource, options.kind) {
                 Some(lease) => {
@@ -147,7 +146,7 @@ impl Inner {
         }
         // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
         let wanted: Vec<_> = locks.iter().map(|lock| (lock.caller.shard, lock.caller.wants(&lock.keys, 1))).collect();
-        let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started).await;
+        let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started()).await;
         let outcomes = outcomes.into_iter().zip(locks);
         let grants =
             outcomes.map(|(outcome, lock)| outcome.map(|grant| (lock, grant)).map_err(|failed| (lock, failed)));
@@ -192,7 +191,7 @@ impl Inner {
 
     /// Makes one attempt for each of these locks, up to the first whose turn is another caller's. Returns what it keeps, and the turn
     /// of the first lock behind that, if it has it. All behind that is released, and its turns passed on.
-    async fn batch(&self, locks: &[SetLock<'_>], kind: AttemptKind) -> (Vec<(Grant, Turn)>, Option<Turn>) {
+    async fn batch(&self, locks: &[SetLock<'_>], kind: AttemptKind) -> (Vec<(Box<Grant>, Turn)>, Option<Turn>) {
         let turn_of = |lock: &SetLock<'_>| lock.caller.shard.turns.try_enter(&lock.keys, lock.caller.options);
         let mut turns: Vec<_> = locks.iter().map_while(turn_of).collect();
         let pairs = locks.iter().zip(&turns);
@@ -214,7 +213,7 @@ impl Inner {
         wanted: &[(&Shard, Wanted<'_>)],
         kind: AttemptKind,
         until: Instant,
-    ) -> Vec<Result<Grant, FailedAttempt>> {
+    ) -> Vec<Result<Box<Grant>, FailedAttempt>> {
         if let [(only, _), others @ ..] = wanted
             && others.iter().all(|(shard, _)| std::ptr::eq(*shard, *only))
         {

@@ -25,15 +25,19 @@ pub(super) struct Caller<'a> {
     pub(super) options: &'a LockOptions,
     /// Which has the lock.
     pub(super) shard: &'a Shard,
-    pub(super) started: Instant,
     pub(super) leases: &'a Arc<LeaseRegistry>,
     pub(super) acquiring: &'a Acquiring<'a>,
 }
 
 impl<'a> Caller<'a> {
+    /// When the caller asked for the lock.
+    pub(super) fn started(&self) -> Instant {
+        self.acquiring.started()
+    }
+
     /// When the caller gives up.
     pub(super) fn until(&self) -> Instant {
-        self.started + self.options.wait
+        self.started() + self.options.wait
     }
 
     /// What an attempt for this caller asks for: as many tokens as the local queue can use, and readers share one.
@@ -66,7 +70,7 @@ impl<'a> Caller<'a> {
 
     /// The error for a failed attempt.
     pub(super) fn failed(&self, failed: FailedAttempt) -> LockError {
-        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
+        let (resource, waited) = (self.resource.to_owned(), self.started().elapsed());
         let is_not_a_lock = failed.is_not_a_lock();
         let FailedAttempt { failure, votes, .. } = failed;
         match failure {
@@ -82,7 +86,7 @@ impl<'a> Caller<'a> {
 
     /// The error of a caller that did not come to the front of its local queue.
     pub(super) fn not_entered(&self, reason: NotEntered) -> LockError {
-        let (resource, waited) = (self.resource.to_owned(), self.started.elapsed());
+        let (resource, waited) = (self.resource.to_owned(), self.started().elapsed());
         match reason {
             NotEntered::QueueFull(waiters) => {
                 LockError::QueueFull { resource, waiters, typical_hold: self.typical_hold() }
@@ -103,7 +107,7 @@ impl<'a> Caller<'a> {
 
     /// The error for a lock of which too little validity is left.
     pub(super) fn expired(&self) -> LockError {
-        LockError::Expired { resource: self.resource.to_owned(), waited: self.started.elapsed(), votes: Vec::new() }
+        LockError::Expired { resource: self.resource.to_owned(), waited: self.started().elapsed(), votes: Vec::new() }
     }
 
     /// How long locks on the resource were held lately by this manager.
@@ -113,8 +117,11 @@ impl<'a> Caller<'a> {
 
     /// Fails if the manager was closed.
     pub(super) fn check_open(&self) -> Result<(), LockError> {
-        if self.shard.engine.background.closing.is_cancelled() {
-            return Err(LockError::ShuttingDown { resource: self.resource.to_owned(), waited: self.started.elapsed() });
+        if self.shard.engine.is_closed() {
+            return Err(LockError::ShuttingDown {
+                resource: self.resource.to_owned(),
+                waited: self.started().elapsed(),
+            });
         }
         Ok(())
     }
@@ -126,7 +133,7 @@ impl<'a> Caller<'a> {
         }
         // Only then: that a lock is held is known from replies, so a caller that asks again at once has waited for a round trip.
         if failed.failure == Failure::NoQuorum {
-            sleep_until(self.started + self.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
+            sleep_until(self.started() + self.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
         }
         self.failed(failed)
     }

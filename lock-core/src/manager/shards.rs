@@ -23,7 +23,7 @@ impl Shard {
         wanted: &[Wanted<'_>],
         kind: AttemptKind,
         until: Instant,
-    ) -> Vec<Result<Grant, FailedAttempt>> {
+    ) -> Vec<Result<Box<Grant>, FailedAttempt>> {
         let Some(first) = wanted.first() else { return Vec::new() };
         match self.engine.enter_line(kind, until, first.options.ttl).await {
             Ok(place) => self.engine.attempt_all(&place, wanted).await,

@@ -57,8 +57,9 @@ impl LockManager {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.0.background.closing.cancel();
+        // In this order: who is told that the manager closes finds it closed.
         self.0.shards.iter().for_each(|shard| shard.engine.close());
+        self.0.background.closing.cancel();
     }
 
     /// Waits for a signal, whatever its output, and then [closes](Self::close) the manager. For axum's

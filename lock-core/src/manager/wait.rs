@@ -131,7 +131,7 @@ impl<'a> Caller<'a> {
         &self,
         kind: AttemptKind,
         turn: &mut Turn,
-    ) -> (Option<AttemptPlace<'a>>, Result<Grant, FailedAttempt>) {
+    ) -> (Option<AttemptPlace<'a>>, Result<Box<Grant>, FailedAttempt>) {
         let engine = &self.shard.engine;
         let place = match engine.enter_line(kind, self.until(), self.options.ttl).await {
             Ok(place) => place,
@@ -139,13 +139,13 @@ impl<'a> Caller<'a> {
         };
         let keys = turn.keys().clone();
         let wanted = self.wants(&keys, turn.tokens());
-        let attempt = Box::pin(engine.attempt(&place, wanted, Some(turn.begin_attempt()))).await;
+        let attempt = engine.attempt(&place, &wanted, Some(turn.begin_attempt())).await;
         (Some(place), attempt)
     }
 
     /// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
     /// another slot.
-    fn keep_or_pass_turn(&self, mut grant: Grant, turn: Turn) -> Taken {
+    fn keep_or_pass_turn(&self, mut grant: Box<Grant>, turn: Turn) -> Taken {
         let local_hold = match self.options.kind {
             Kind::Write | Kind::Read => Some(LocalHold::Turn(turn)),
             Kind::Permit { .. } => {

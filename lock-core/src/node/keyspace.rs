@@ -1,3 +1,7 @@
+use std::borrow::Borrow;
+use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 #[cfg(feature = "redis")]
@@ -68,7 +72,7 @@ impl Keyspace {
     /// Nothing stands between the braces, so that a Redis Cluster takes the whole key for its slot, as it does of any lock key.
     pub(crate) fn test_keys(self: &Arc<Self>, owner: OwnerId) -> LockKeys {
         let lock_key = format!("{}{{}}:test:{owner}", self.prefix);
-        LockKeys::with(self, lock_key.into(), Self::TEST_FENCE, None)
+        LockKeys::with(self, lock_key, Self::TEST_FENCE, None)
     }
 
     /// The keys of the lock with this lock key.
@@ -79,11 +83,6 @@ impl Keyspace {
     /// The resource that has this lock key; or its slot.
     pub(crate) fn resource_of<'a>(&self, lock_key: &'a str) -> &'a str {
         lock_key.strip_prefix(&self.prefix).unwrap_or(lock_key)
-    }
-
-    /// Whether this [queue](LockKeys::queue) belongs to slots.
-    pub(crate) fn is_of_slots(&self, queue: &str) -> bool {
-        self.resource_of(queue).ends_with("{}")
     }
 
     /// The resource whose lock, or whose slots, have this queue.
@@ -104,6 +103,9 @@ impl Keyspace {
     }
 }
 
+/// How long the name of the [field](LockKeys::queue_field) of a lock is at most.
+const FIELD_LEN: usize = "q16384".len();
+
 /// The keys of one lock. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKeys(Arc<Names>);
@@ -111,21 +113,23 @@ pub struct LockKeys(Arc<Names>);
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
     keyspace: Arc<Keyspace>,
-    lock_key: Arc<str>,
+    /// The lock key, the queue if it is another one, and the field: one string, because all are made for each acquisition.
+    text: String,
+    lock_key: usize,
+    queue: Range<usize>,
     fence: u16,
-    /// What the queue belongs to: the lock key, or what the slots of a resource have in common.
-    queue: Arc<str>,
     queue_fence: u16,
-    queue_field: String,
     slot: Option<u32>,
 }
 
 impl LockKeys {
     /// The keys of the lock on `resource`, whose name is not checked here.
     pub fn new(keyspace: &Arc<Keyspace>, resource: &str) -> Self {
-        let lock_key = [&keyspace.prefix, resource].concat();
+        let mut lock_key = String::with_capacity(keyspace.prefix.len() + resource.len() + FIELD_LEN);
+        lock_key.push_str(&keyspace.prefix);
+        lock_key.push_str(resource);
         let fence = fence_of(&lock_key);
-        Self::with(keyspace, lock_key.into(), fence, None)
+        Self::with(keyspace, lock_key, fence, None)
     }
 
     /// The keys of one slot of `resource`, whose name is not checked here: a lock with a key and a fence of its own. All slots of a
@@ -143,25 +147,28 @@ impl LockKeys {
     /// assert_eq!((slot.lock_key(), slot.queue()), ("shop:export{2}", "shop:export{}"));
     /// ```
     pub fn of_slot(keyspace: &Arc<Keyspace>, resource: &str, slot: u32) -> Self {
-        let lock_key = format!("{}{}", keyspace.prefix, slot_name(resource, slot));
-        let queue = format!("{}{resource}{{}}", keyspace.prefix);
+        let lock_key = [&keyspace.prefix, &*slot_name(resource, slot)].concat();
+        let queue = [&keyspace.prefix, resource, "{}"].concat();
         let fence = fence_of(&lock_key);
-        Self::with(keyspace, lock_key.into(), fence, Some((slot, queue.into())))
+        Self::with(keyspace, lock_key, fence, Some((slot, queue)))
     }
 
     /// The keys of a lock, or of a slot with the queue of all slots.
-    fn with(keyspace: &Arc<Keyspace>, lock_key: Arc<str>, fence: u16, slot: Option<(u32, Arc<str>)>) -> Self {
+    fn with(keyspace: &Arc<Keyspace>, lock_key: String, fence: u16, slot: Option<(u32, String)>) -> Self {
         let (slot, queue) = slot.unzip();
         let queue_fence = queue.as_deref().map_or(fence, fence_of);
-        Self(Arc::new(Names {
-            keyspace: Arc::clone(keyspace),
-            queue: queue.unwrap_or_else(|| Arc::clone(&lock_key)),
-            lock_key,
-            fence,
-            queue_fence,
-            queue_field: ["q", &queue_fence.to_string()].concat(),
-            slot,
-        }))
+        let end = lock_key.len();
+        let mut text = lock_key;
+        let queue = match queue {
+            Some(queue) => {
+                text.push_str(&queue);
+                end..text.len()
+            }
+            None => 0..end,
+        };
+        // Writing to a string does not fail.
+        _ = write!(text, "q{queue_fence}");
+        Self(Arc::new(Names { keyspace: Arc::clone(keyspace), text, lock_key: end, queue, fence, queue_fence, slot }))
     }
 
     /// The keys of another slot of the same resource; of the same lock, if it has no slots.
@@ -180,20 +187,12 @@ impl LockKeys {
 
     /// The key that holds the owner id, as in every other Redlock.
     pub fn lock_key(&self) -> &str {
-        &self.0.lock_key
-    }
-
-    pub(crate) fn lock_key_shared(&self) -> Arc<str> {
-        Arc::clone(&self.0.lock_key)
+        &self.0.text[..self.0.lock_key]
     }
 
     /// What the queue belongs to, on the nodes and in a manager: the lock key, or what the lock keys of all slots have in common.
     pub fn queue(&self) -> &str {
-        &self.0.queue
-    }
-
-    pub(crate) fn queue_shared(&self) -> Arc<str> {
-        Arc::clone(&self.0.queue)
+        &self.0.text[self.0.queue.clone()]
     }
 
     /// Whether two locks have a fence or a queue in common, so that the order of requests about them matters.
@@ -220,9 +219,34 @@ impl LockKeys {
 
     /// The field of the node's record that says until when locks with this number may have a queue.
     pub(crate) fn queue_field(&self) -> &str {
-        &self.0.queue_field
+        // Behind the queue, which stands behind the lock key if it is another one.
+        &self.0.text[self.0.queue.end..]
     }
 }
+
+/// The key of a map by [`LockKeys::queue`]: without a copy of the name.
+#[derive(Clone)]
+pub(crate) struct ByQueue(pub(crate) LockKeys);
+
+impl Borrow<str> for ByQueue {
+    fn borrow(&self) -> &str {
+        self.0.queue()
+    }
+}
+
+impl Hash for ByQueue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.queue().hash(state);
+    }
+}
+
+impl PartialEq for ByQueue {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.queue() == other.0.queue()
+    }
+}
+
+impl Eq for ByQueue {}
 
 /// Every process and every version must compute the same fence, otherwise they would count the tokens of one lock in different places.
 fn fence_of(lock_key: &str) -> u16 {

@@ -42,6 +42,7 @@ mod zookeeper;
 pub(crate) use self::credentials::CredentialsProvider;
 pub use self::credentials::{Credentials, InvalidCredentials};
 pub use self::invalid_url::InvalidUrl;
+pub(crate) use self::keyspace::ByQueue;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::LockNode;

@@ -22,7 +22,7 @@ pub(crate) enum Entered {
     /// The lock has to be taken from the nodes.
     Turn(Turn),
     /// The previous holder handed the lock over.
-    Lock(Grant, LocalHold),
+    Lock(Box<Grant>, LocalHold),
 }
 
 /// Why a caller did not come to the front.
@@ -120,8 +120,8 @@ impl Turns {
         self.queues.callers_before(keys)
     }
 
-    /// The queues that callers wait in: [`LockKeys::queue`], template, and the number of callers.
-    pub(crate) fn waiting(&self) -> Vec<(Arc<str>, Option<Arc<str>>, usize)> {
+    /// The locks that callers wait for; or one of the slots: with the template, and the number of callers.
+    pub(crate) fn waiting(&self) -> Vec<(LockKeys, Option<Arc<str>>, usize)> {
         self.queues.waiting()
     }
 }

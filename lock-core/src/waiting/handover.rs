@@ -90,8 +90,7 @@ impl LocalHold {
     /// Returns both if there is no such waiter.
     ///
     /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
-    #[expect(clippy::result_large_err, reason = "not an error to propagate: the caller goes on with both")]
-    pub(crate) fn hand_over(self, grant: Grant) -> Result<(), (Self, Grant)> {
+    pub(crate) fn hand_over(self, grant: Box<Grant>) -> Result<(), (Self, Box<Grant>)> {
         let (mut hold, mut grant) = (self, grant);
         while let Some(next) = hold.next_holder(&grant) {
             // What cannot be sent comes back unchanged.

@@ -8,7 +8,7 @@ use super::handover::HandoverTerms;
 use super::local_queue::{LastAttempt, LocalQueue, TicketId};
 use super::pending_wakeups::PendingWakeups;
 use crate::mutex::Mutex;
-use crate::node::LockKeys;
+use crate::node::{ByQueue, LockKeys};
 
 /// The local queues of a manager, by [`LockKeys::queue`]. A queue exists while a caller has its turn.
 pub(super) struct LocalQueues<H> {
@@ -16,7 +16,7 @@ pub(super) struct LocalQueues<H> {
     max_waiters: usize,
 }
 
-type Queues<H> = HashMap<Arc<str>, Arc<SharedQueue<H>>>;
+type Queues<H> = HashMap<ByQueue, Arc<SharedQueue<H>>>;
 
 /// One of them. The caller that has its turn has it at hand, and need not look for it among all the others.
 pub(super) struct SharedQueue<H> {
@@ -45,7 +45,7 @@ impl<H> LocalQueues<H> {
         terms: HandoverTerms,
         template: Option<&Arc<str>>,
     ) -> Result<Joined<H>, usize> {
-        match self.queues.lock().entry(keys.queue_shared()) {
+        match self.queues.lock().entry(ByQueue(keys.clone())) {
             Entry::Vacant(entry) => Ok(Joined::Front(Arc::clone(entry.insert(SharedQueue::new(template))))),
             // Joined while no queue can end: it ends with the last caller that has its turn.
             Entry::Occupied(entry) => {
@@ -59,7 +59,7 @@ impl<H> LocalQueues<H> {
 
     /// Begins a queue, unless there is one.
     pub(super) fn begin(&self, keys: &LockKeys, template: Option<&Arc<str>>) -> Option<Arc<SharedQueue<H>>> {
-        match self.queues.lock().entry(keys.queue_shared()) {
+        match self.queues.lock().entry(ByQueue(keys.clone())) {
             Entry::Vacant(entry) => Some(Arc::clone(entry.insert(SharedQueue::new(template)))),
             Entry::Occupied(_) => None,
         }
@@ -87,18 +87,18 @@ impl<H> LocalQueues<H> {
         queue.with(|queue| queue.has_callers_before(keys.slot().is_some()).then(|| queue.last_attempt.clone()))
     }
 
-    /// The queues that callers wait in: [`LockKeys::queue`], template, and the number of callers.
-    pub(super) fn waiting(&self) -> Vec<(Arc<str>, Option<Arc<str>>, usize)> {
-        let waiting = |(key, queue): (&Arc<str>, &Arc<SharedQueue<H>>)| {
+    /// The locks that callers wait for; or one of the slots: with the template, and the number of callers.
+    pub(super) fn waiting(&self) -> Vec<(LockKeys, Option<Arc<str>>, usize)> {
+        let waiting = |(key, queue): (&ByQueue, &Arc<SharedQueue<H>>)| {
             let (template, callers) = queue.with(|queue| queue.waiting());
-            (callers > 0).then(|| (Arc::clone(key), template, callers))
+            (callers > 0).then(|| (key.0.clone(), template, callers))
         };
         self.queues.lock().iter().filter_map(waiting).collect()
     }
 
     /// All queues, by name.
-    pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<SharedQueue<H>>)> {
-        self.queues.lock().iter().map(|(key, queue)| (Arc::clone(key), Arc::clone(queue))).collect()
+    pub(super) fn all(&self) -> Vec<(LockKeys, Arc<SharedQueue<H>>)> {
+        self.queues.lock().iter().map(|(key, queue)| (key.0.clone(), Arc::clone(queue))).collect()
     }
 }
 

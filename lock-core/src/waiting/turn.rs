@@ -34,7 +34,8 @@ pub(crate) struct Turns {
 pub(crate) struct Turn {
     turns: Arc<Turns>,
     queue: Arc<SharedQueue<Handover>>,
-    at_nodes: NodeWait,
+    /// Boxed, because a turn is moved some ten times.
+    at_nodes: Box<NodeWait>,
 }
 
 /// What the caller at the front passes to the next one in the local queue.
@@ -43,17 +44,16 @@ pub(crate) struct Turn {
 pub(super) enum Handover {
     Turn(Turn),
     /// In this order: if nobody takes it, the lock is released before the turn, or the slot, is passed on.
-    Lock(Grant, LocalHold),
+    Lock(Box<Grant>, LocalHold),
     NoQuorum(Arc<[NodeVote]>),
 }
 
 /// Why a wait ended.
-#[expect(clippy::large_enum_variant, reason = "moved once, to the caller that waited")]
 pub(crate) enum Woken {
     /// Try again.
     TryAgain,
     /// Another caller of this manager handed its slot over.
-    Slot(Grant, LocalHold),
+    Slot(Box<Grant>, LocalHold),
     /// The caller's time is over.
     TimedOut,
     /// The manager was closed.
@@ -67,7 +67,7 @@ impl Turn {
         keys: &LockKeys,
         terms: HandoverTerms,
     ) -> Self {
-        Self { turns: Arc::clone(turns), queue, at_nodes: NodeWait::new(keys, terms) }
+        Self { turns: Arc::clone(turns), queue, at_nodes: Box::new(NodeWait::new(keys, terms)) }
     }
 
     /// Another caller has the turn now, which asks for this.
@@ -221,7 +221,7 @@ impl Drop for Turn {
         drop(next.send(Handover::Turn(Self {
             turns: Arc::clone(&self.turns),
             queue: Arc::clone(&self.queue),
-            at_nodes: self.at_nodes.take(),
+            at_nodes: Box::new(self.at_nodes.take()),
         })));
     }
 }

@@ -112,7 +112,7 @@ impl Listener {
         let Some(turns) = self.turns.upgrade() else { return };
         let mut waiting = turns.queues.all();
         // In the same order in every run, so that a simulation replays.
-        waiting.sort_by(|(one, _), (other, _)| one.cmp(other));
+        waiting.sort_by(|(one, _), (other, _)| one.queue().cmp(other.queue()));
         waiting.iter().for_each(|(_, queue)| queue.wakeups.changed.notify_waiters());
     }
 }

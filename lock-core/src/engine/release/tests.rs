@@ -32,7 +32,8 @@ async fn engine_of<N: LockNode>(nodes: Vec<N>) -> Arc<Engine> {
 fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Release {
     let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
     let (owner, position) = (engine.random.owner(), QueuePosition::None);
-    Release::send(engine, &Footprint { keys, owner, ttl: TTL, nodes, position }, false)
+    let tracked = Some(engine.background.tracker.token());
+    Release::send(engine, &Footprint { keys, owner, ttl: TTL, nodes, position }, false, tracked)
 }
 
 #[tokio::test(start_paused = true)]

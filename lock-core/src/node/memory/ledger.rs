@@ -4,8 +4,6 @@
 //! while it is free, or to one more reader; never to an owner that was evicted; and always with a fence that no lock before it had.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::ledger_lock::Lock;
@@ -16,7 +14,7 @@ use crate::random::OwnerId;
 
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
-    locks: HashMap<Arc<str>, Lock>,
+    locks: HashMap<String, Lock>,
     tombstones: Tombstones,
     pub(super) records: Records,
 }
@@ -129,12 +127,10 @@ impl Ledger {
 
     /// Returns whether the owner held the lock until now.
     pub(super) fn release(&mut self, keys: &LockKeys, owner: OwnerId, now: Duration) -> bool {
-        let Entry::Occupied(mut lock) = self.locks.entry(keys.lock_key_shared()) else { return false };
-        if lock.get().expires <= now || !lock.get().is_held_by(owner, now) {
-            return false;
-        }
-        if !lock.get_mut().remove(owner, now) {
-            lock.remove();
+        let lock = self.locks.get_mut(keys.lock_key()).filter(|lock| lock.expires > now && lock.is_held_by(owner, now));
+        let Some(lock) = lock else { return false };
+        if !lock.remove(owner, now) {
+            self.locks.remove(keys.lock_key());
         }
         true
     }
@@ -161,7 +157,7 @@ impl Ledger {
         // nodes that is not too old.
         if is_held {
             let nobodys = Lock::new(Kind::Write, OwnerId::NOBODY, now + EVICTION_GAP);
-            self.locks.insert(keys.lock_key_shared(), nobodys);
+            self.locks.insert(keys.lock_key().to_owned(), nobodys);
         }
         Ok(Eviction::Evicted { deleted: is_held })
     }
@@ -181,7 +177,7 @@ impl Ledger {
 
     pub(super) fn lock_keys(&self, now: Duration) -> Vec<String> {
         let alive = self.locks.iter().filter(|(_, lock)| lock.expires > now);
-        let mut keys: Vec<String> = alive.map(|(key, _)| key.to_string()).collect();
+        let mut keys: Vec<String> = alive.map(|(key, _)| key.clone()).collect();
         keys.sort();
         keys
     }
@@ -206,9 +202,10 @@ impl Ledger {
         self.records.set_fence(keys, fence);
         let Claim { owner, kind, ttl } = claim;
         let expires = now + ttl;
-        match self.locks.entry(keys.lock_key_shared()) {
-            Entry::Occupied(mut lock) if lock.get().expires > now => lock.get_mut().prolong(owner, expires, now),
-            entry => _ = entry.insert_entry(Lock::new(kind, owner, expires)),
+        match self.locks.get_mut(keys.lock_key()) {
+            Some(lock) if lock.expires > now => lock.prolong(owner, expires, now),
+            Some(lock) => *lock = Lock::new(kind, owner, expires),
+            None => _ = self.locks.insert(keys.lock_key().to_owned(), Lock::new(kind, owner, expires)),
         }
         Ok(())
     }
