@@ -51,7 +51,7 @@
 //! | `lock.renewal_late` | warn | a renewal came when two thirds of the validity were over: this process was held up |
 //! | `lock.renewal_unknown` | warn | too few nodes took part in a renewal, which is then not reported as late; the event names the first error and its node |
 //! | `lock.nested_out_of_order` | warn | a caller waits for a lock inside the scope of one whose name comes after it; once for each manager |
-//! | `lock.release_failed` | warn | no majority acknowledged a release in time |
+//! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
 //! | `lock.release_given_up` | debug | could not deliver a release to a node; the key was left to expire |
 //! | `lock.force_released` | warn | a lock was taken from its holder ([`LockManager::force_release`]); the event has the token, and tags of who was evicted |
 //! | `lock.manager_dropped` | warn | a manager was dropped while its locks are held, and had not been closed: it may have been made for one call, and exclude nobody |

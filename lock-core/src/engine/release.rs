@@ -175,7 +175,7 @@ impl Release {
     fn set_verdict(&mut self, verdict: Verdict) {
         if self.verdict.is_none() && verdict == Verdict::Unknown && self.was_granted {
             let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
-            log_event!(warn: "lock.release_failed", key, "no majority acknowledged a release in time");
+            log_event!(warn: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
         }
         self.verdict.get_or_insert(verdict);
     }
@@ -249,7 +249,7 @@ impl Drop for Release {
             return;
         }
         let rest = self.take();
-        if rest.failed.is_empty() {
+        if rest.verdict.is_some() && rest.failed.is_empty() {
             Late::leave(rest);
         } else {
             self.engine.spawn(rest.finish());

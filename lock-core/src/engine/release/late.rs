@@ -1,4 +1,4 @@
-//! A release that nobody waits for.
+//! A release of which only replies are missing that decide nothing.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -8,11 +8,10 @@ use tokio::runtime::Handle;
 use super::Release;
 use crate::mutex::Mutex;
 
-/// It waits without a task: whoever delivers the last reply looks whether the release is complete. A task for each release that a dropped
-/// guard leaves was a seventh of what a client does for a lock on one node.
+/// It waits without a task: whoever delivers the last reply looks whether the release is complete. Most releases of a lock on several
+/// nodes are such ones, because a majority decides, and a task for each was a fifteenth of what a client does for a lock.
 ///
-/// A node replies to each request, or drops it, which is a reply, too: one that hangs when its connection is given up. Only what is to be
-/// asked again needs a task, and timers.
+/// A node replies to each request, or drops it, which is a reply, too. Only what is to be asked again needs a task, and timers.
 pub(super) struct Late {
     release: Mutex<Option<Release>>,
     /// Where the caller was: what goes on for it stays there.
@@ -20,7 +19,7 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// Leaves a release to its last reply.
+    /// Leaves a release, whose verdict is known, to its last reply.
     pub(super) fn leave(release: Release) {
         if let Some(round) = &release.round {
             round.await_all();
