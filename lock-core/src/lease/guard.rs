@@ -127,7 +127,7 @@ impl LockGuard {
             return Ok(was_valid && self.lease.loss().is_none_or(|reason| reason == LossReason::Released));
         };
         let resource = self.lease.0.resource.clone();
-        // Its memory is free for the next lease while the replies are awaited.
+        // The memory of the lease is free for the next one while the replies are awaited.
         drop(self);
         match release.verdict().await {
             Ok(was_held) => Ok(was_held && was_valid),
