@@ -21,7 +21,7 @@ pub enum Lack {
     Evict,
     /// It replies to an eviction after the [`EVICTION_GAP`](crate::node::EVICTION_GAP), not before it.
     PromptEviction,
-    /// It carries a release out in any epoch. Releases are requested in the present one.
+    /// It carries a release out in any epoch. Releases are requested in the present one, and none while the node is not admitted.
     EpochOfReleases,
     /// Where no token is left, it refuses an acquire before it looks who holds the lock. No number is near the last token.
     LastTokens,
@@ -56,8 +56,7 @@ impl Lacks {
                 if self.has(Lack::WaitingRoom) {
                     operations.iter_mut().for_each(|(_, operation)| *operation = without_wait(*operation));
                 }
-                let is_release = |operation: &Operation| matches!(operation, Operation::Release { .. });
-                if self.has(Lack::EpochOfReleases) && operations.iter().any(|(_, operation)| is_release(operation)) {
+                if self.has(Lack::EpochOfReleases) && has_release(operations) {
                     *epoch = Epochs::Present;
                 }
                 *polls |= self.has(Lack::Wakeups);
@@ -68,6 +67,16 @@ impl Lacks {
             Step::Look(_) | Step::Evict { .. } | Step::Write(_) | Step::ReadFences | Step::Inspect => Some(step),
         }
     }
+
+    /// Whether a step releases a lock while there is no epoch, which a node may do that does not ask for it.
+    pub(super) fn cannot_compare(&self, step: &Step, votes: bool) -> bool {
+        let releases = matches!(step, Step::Requests { operations, .. } if has_release(operations));
+        releases && !votes && self.has(Lack::EpochOfReleases)
+    }
+}
+
+fn has_release(operations: &[(usize, Operation)]) -> bool {
+    operations.iter().any(|(_, operation)| matches!(operation, Operation::Release { .. }))
 }
 
 fn without_wait(mut operation: Operation) -> Operation {

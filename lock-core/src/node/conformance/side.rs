@@ -66,6 +66,11 @@ impl Side {
         Ok(Self { node, keys: keys.clone(), run_id, times, ears, epoch: None, next_epoch: 0 })
     }
 
+    /// Whether the record has an epoch.
+    pub(super) fn votes(&self) -> bool {
+        self.epoch.is_some()
+    }
+
     pub(super) async fn carry_out(&mut self, step: &Step) -> Outcome {
         let present = self.epoch;
         let of = |epochs: Epochs| present.filter(|_| epochs == Epochs::Present).unwrap_or(Epoch::from_bits(u128::MAX));

@@ -31,6 +31,7 @@ enum Fault {
     ForgetsWhoWasEvicted,
     EvictsASuccessor,
     ExecutesInAnyEpoch,
+    ReleasesInAnyEpoch,
     WritesOverAnotherRecord,
     IgnoresTheFloor,
     ChangesItsRunId,
@@ -39,7 +40,7 @@ enum Fault {
     WakesNobody,
 }
 
-const FAULTS: [Fault; 20] = [
+const FAULTS: [Fault; 21] = [
     Fault::GrantsTwice,
     Fault::ForgetsTheFence,
     Fault::ReservesOneTokenOfSeveral,
@@ -54,6 +55,7 @@ const FAULTS: [Fault; 20] = [
     Fault::ForgetsWhoWasEvicted,
     Fault::EvictsASuccessor,
     Fault::ExecutesInAnyEpoch,
+    Fault::ReleasesInAnyEpoch,
     Fault::WritesOverAnotherRecord,
     Fault::IgnoresTheFloor,
     Fault::ChangesItsRunId,
@@ -76,6 +78,8 @@ struct Seen {
     record: Option<(MemberId, u64)>,
     epoch: Option<Epoch>,
     inspections: u64,
+    /// Releases in another epoch, or without one, that are carried out in the next one.
+    releases: Vec<Request>,
     unheard: Vec<Wakeups>,
 }
 
@@ -177,12 +181,16 @@ impl LockNode for Faulty {
             write.expected = self.seen().record;
         }
         write.floor = write.floor.filter(|_| self.fault != Fault::IgnoresTheFloor);
-        let written = self.node.write_record(keyspace, write);
+        let (node, written) = (self.node.clone(), self.node.write_record(keyspace, write));
         Box::pin(async move {
             let written = written.await?;
             if let Some(record) = &written {
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 (seen.record, seen.epoch) = (Some((record.member, record.version)), record.epoch);
+                if let Some(epoch) = record.epoch {
+                    let releases = seen.releases.drain(..).map(|release| Request { epoch, ..release });
+                    releases.for_each(|release| node.submit(release, ReplySender::channel().0));
+                }
             }
             Ok(written)
         })
@@ -195,6 +203,12 @@ impl LockNode for Faulty {
         let reply = self.execute(Request { epoch, operation, ..request.clone() });
         if let (Operation::Acquire { owner, .. }, Ok(Reply::Granted { .. })) = (operation, &reply) {
             self.seen().granted.insert(lock_key, owner);
+        }
+        if self.fault == Fault::ReleasesInAnyEpoch
+            && let (Operation::Release { owner, .. }, Err(_)) = (operation, &reply)
+        {
+            let operation = Operation::Release { owner, position: QueuePosition::None };
+            self.seen().releases.push(Request { operation, ..request.clone() });
         }
         reply_to.send(reply.map(|reply| self.distorted(&request, reply)));
     }
@@ -259,6 +273,10 @@ async fn what_a_node_is_declared_to_lack_is_not_compared_and_the_rest_is() {
         Conformance::default().lacks([lack]).sequences(30).check(|| Faulty::new(fault)).await.unwrap();
         found(Conformance::default().lacks([lack]), Fault::ReleasesTheLockOfAnother).await;
     }
+    // A release may be requested while the node has no epoch at all.
+    let lacks = [Lack::EpochOfReleases];
+    let report = Conformance::default().lacks(lacks).check(|| Faulty::new(Fault::ReleasesInAnyEpoch)).await.unwrap();
+    assert!(report.compared > 1000, "{report:?}");
     // A lock that ends early is not seen in what is said about it, but by waiting for it.
     let lacks = [Lack::Remaining, Lack::Look];
     let divergence = found(Conformance::default().lacks(lacks), Fault::EndsLocksEarly).await;

@@ -22,12 +22,16 @@ impl RedisServer {
         if self.persistence().await.contains("aof_enabled:0\r\n") {
             self.query::<String>("SAVE").await;
         } else {
-            eventually_async("all is written", async || self.persistence().await.contains("aof_buffer_length:0\r\n"))
-                .await;
+            self.until_flushed().await;
         }
         let backup = Backup(TempDir::new().unwrap());
         copy(self.directory.path(), backup.0.path());
         backup
+    }
+
+    /// Waits until the append-only file has everything. With `everysec`, Redis replies before it writes while the disk is busy.
+    async fn until_flushed(&self) {
+        eventually_async("all is written", async || self.persistence().await.contains("aof_buffer_length:0\r\n")).await;
     }
 
     /// Waits until an append-only file is complete that was begun again, as for the data of another server.
@@ -82,6 +86,7 @@ mod tests {
         server.query::<String>("SET before 1").await;
         let backup = server.back_up().await;
         server.query::<String>("SET after 1").await;
+        server.until_flushed().await;
         server.restart_with(&[]).await;
         assert_eq!(server.keys("*").await, ["after", "before"]);
         server.restore(&backup, &["--appendfsync", "always"]).await;
