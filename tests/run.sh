@@ -3,6 +3,7 @@
 #
 #     bash tests/run.sh                 the short run
 #     bash tests/run.sh --long          the short run, and then the long models, seeds and chaos
+#     bash tests/run.sh --build         builds the tests that the short run begins with
 #     bash tests/run.sh -- ARGUMENTS    the short run, with arguments for each of its programs, as in `-- --include-ignored`
 #     bash tests/run.sh ARGUMENTS       what `cargo test` runs with these arguments, as in `--test redis test_votes`
 #     SKIP=postgres,zookeeper bash tests/run.sh    without the tests that need these; it lists those that it leaves out.
@@ -15,11 +16,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-long=false
-if [ "${1-}" = --long ]; then
-    long=true
-    shift
-fi
+long=false build=false
+case "${1-}" in
+    --long) long=true ;;
+    --build) build=true ;;
+    *) set -- '' "$@" ;;
+esac
+shift
 
 # shellcheck source=tests/programs.sh
 . tests/programs.sh
@@ -113,9 +116,11 @@ computing() {
     all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}")"
 }
 
-# What computes has only what the others leave of the processors, so nothing that they measure takes longer for it.
+# What computes has only what the others leave of the processors, and so has the compiler, so nothing that they measure takes longer for it.
 compute() {
     local targets=()
+    # Cargo builds for one command at a time. The others find theirs built, and are through in a moment.
+    sleep 5
     mapfile -t targets < <(computing)
     mapfile -t targets < <(targets_of "${targets[@]}")
     nice -n 19 "${tests[@]}" --no-fail-fast --lib --bins "${targets[@]}" "$@"
@@ -137,14 +142,14 @@ end() {
 side_by_side() {
     local failed=() targets=()
     mapfile -t targets < <(targets_of "${waiting[@]}")
-    "${tests[@]}" --no-run
+    "${tests[@]}" --no-run "${targets[@]}"
     log=$(mktemp)
     trap end EXIT
     set -m # Each job is a group of processes.
-    compute "$@" >"$log" 2>&1 &
     "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}" &
-    wait %2 || failed+=("that wait")
-    wait %1 || failed+=("that compute")
+    compute "$@" >"$log" 2>&1 &
+    wait %1 || failed+=("that wait")
+    wait %2 || failed+=("that compute")
     cat "$log"
     if [ ${#failed[@]} -gt 0 ]; then
         printf 'tests %s: failed\n' "${failed[@]}" >&2
@@ -177,7 +182,10 @@ some() {
     "${tests[@]}" "${arguments[@]}" "${left[@]}" "${after[@]:---}" "${skipping[@]}"
 }
 
-if $everything; then
+if $build; then
+    mapfile -t targets < <(targets_of "${waiting[@]}")
+    "${tests[@]}" --no-run "${targets[@]}" </dev/null
+elif $everything; then
     [ $# -gt 0 ] || set -- --
     side_by_side "$@" </dev/null
 elif [ -n "$skip" ] && [ ${#chosen[@]} -gt 0 ]; then
