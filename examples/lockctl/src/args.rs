@@ -255,7 +255,8 @@ impl SetArgs {
             {
                 Some(
                     "no masters: name each with --redis or --postgres, an ensemble with --zookeeper, or all in LOCK_URLS; a URL begins \
-                 with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel, or clusters with --redis-cluster",
+                 with redis://, postgres:// or zookeeper://; or name sentinels with --sentinel, clusters with --redis-cluster, or the masters \
+                 of each set with --set",
                 )
             }
             _ => None,
