@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::Home;
+use super::{Home, UnawaitedReleases};
 
 /// The background work of a manager, and what ends it. The engines of all its shards have it in common.
 #[derive(Clone)]
@@ -14,6 +14,8 @@ pub(crate) struct Background {
     pub(crate) finished: CancellationToken,
     /// Cancelled when the manager was closed: nobody waits for a lock any more.
     pub(crate) closing: CancellationToken,
+    /// The releases that nobody waits for.
+    pub(crate) unawaited: Arc<UnawaitedReleases>,
     /// Where it runs.
     pub(crate) home: Arc<Home>,
     /// Cancels what stops the clusters when nobody is left who could want it to go on, and there was no shutdown.
@@ -22,12 +24,18 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn new() -> Self {
-        let stop = CancellationToken::new();
+        let (stop, unawaited) = (CancellationToken::new(), Arc::new(UnawaitedReleases::default()));
+        let home = Home::new(stop.clone());
+        home.add({
+            let (unawaited, stop) = (Arc::clone(&unawaited), stop.clone());
+            move || Arc::clone(&unawaited).watch(stop.clone())
+        });
         Self {
             tracker: TaskTracker::new(),
             finished: CancellationToken::new(),
             closing: CancellationToken::new(),
-            home: Arc::new(Home::new(stop.clone())),
+            unawaited,
+            home: Arc::new(home),
             _stop: Arc::new(stop.drop_guard()),
         }
     }

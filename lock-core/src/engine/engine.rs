@@ -29,14 +29,9 @@ impl Engine {
     /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, because a guard may be dropped
     /// anywhere, on the home. Does nothing if the manager never was used.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = self.runtime() {
+        if let Some(runtime) = Handle::try_current().ok().or_else(|| self.background.home.runtime()) {
             self.background.tracker.spawn_on(work, &runtime);
         }
-    }
-
-    /// The runtime of the caller, or else the home.
-    pub(super) fn runtime(&self) -> Option<Handle> {
-        Handle::try_current().ok().or_else(|| self.background.home.runtime())
     }
 
     /// Waits in line for an attempt: until a time, and at least for the configured node timeout of this time to live. See

@@ -30,6 +30,6 @@ pub(crate) use self::grant::Grant;
 pub(crate) use self::home::Home;
 pub(crate) use self::line::{AttemptKind, AttemptPlace};
 pub(crate) use self::queue_position::QueuePositions;
-pub(crate) use self::release::{Release, Unacknowledged};
+pub(crate) use self::release::{Release, Unacknowledged, UnawaitedReleases};
 pub(crate) use self::round::{NodeReply, Round};
 pub(crate) use self::slots::SlotOffers;

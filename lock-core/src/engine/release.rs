@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use self::late::Late;
+use self::unawaited::Unawaited;
+pub(crate) use self::unawaited::UnawaitedReleases;
 use super::{Engine, NodeReply, Round};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, Refusal, Vote};
@@ -172,12 +173,29 @@ impl Release {
         }
     }
 
+    fn count_received(&mut self) {
+        while let Some(reply) = self.round.as_ref().and_then(Round::take) {
+            self.count(reply);
+        }
+    }
+
+    /// Whether the replies that are missing decide nothing, and no node has to be asked again.
+    fn is_settled(&self) -> bool {
+        self.verdict.is_some() && self.failed.is_empty()
+    }
+
     fn set_verdict(&mut self, verdict: Verdict) {
         if self.verdict.is_none() && verdict == Verdict::Unknown && self.was_granted {
             let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
             log_event!(warn: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
         }
         self.verdict.get_or_insert(verdict);
+    }
+
+    /// Completes the release in a task.
+    fn go_on(self) {
+        let engine = Arc::clone(&self.engine);
+        engine.spawn(self.finish());
     }
 
     /// Completes the release, unless the manager ends before.
@@ -242,22 +260,20 @@ impl Drop for Release {
         if self.in_background {
             return;
         }
-        while let Some(reply) = self.round.as_ref().and_then(Round::take) {
-            self.count(reply);
-        }
+        self.count_received();
         if self.is_complete() {
             return;
         }
         let rest = self.take();
-        if rest.verdict.is_some() && rest.failed.is_empty() {
-            Late::leave(rest);
+        if rest.failed.is_empty() && !self.engine.background.finished.is_cancelled() {
+            Unawaited::leave(rest);
         } else {
-            self.engine.spawn(rest.finish());
+            rest.go_on();
         }
     }
 }
 
 mod again;
-mod late;
 #[cfg(test)]
 mod tests;
+mod unawaited;

@@ -143,6 +143,11 @@ impl Round {
         self.replies.wake_after(usize::MAX);
     }
 
+    /// Until when the replies are awaited, if nothing moves it.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Prepares the round for being awaited by another task, which may be on another runtime.
     pub(crate) fn detach(&mut self) {
         self.timer = None;

@@ -154,6 +154,7 @@ impl LockManager {
         let in_time = timeout(RELEASE_GRACE, background.tracker.wait()).await.is_ok();
         // Also for what goes on without anybody who waits: no node is to be reached any more. What waits for replies gets none.
         background.finished.cancel();
+        background.unawaited.end();
         background.home.end().await;
         if !in_time {
             // Not without a limit: an acquisition or a release whose future is kept but never polled does not end.

@@ -82,6 +82,36 @@ async fn a_node_whose_reply_would_decide_nothing_is_asked_again_if_it_is_lost() 
     assert!(began.elapsed() < TTL / 2, "before the key expires");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_waits_for_has_a_task_only_when_its_time_is_over() {
+    let (nodes, engine) = engine().await;
+    nodes.iter().for_each(|node| node.set_delay(Duration::from_secs(3600)));
+    let (began, tracker) = (Instant::now(), &engine.background.tracker);
+    drop(release(&engine, NodeSet::all(5)));
+    sleep(engine.node_timeout(TTL) / 2).await;
+    assert_eq!(tracker.len(), 1, "the release itself");
+    sleep(engine.node_timeout(TTL)).await;
+    assert_eq!(tracker.len(), 2, "and its task");
+    tracker.close();
+    tracker.wait().await;
+    assert!((TTL..2 * TTL).contains(&began.elapsed()), "until the key expires: {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn releases_that_nobody_waits_for_end_with_the_manager() {
+    let (nodes, engine) = engine().await;
+    nodes.iter().for_each(|node| node.set_delay(Duration::from_secs(3600)));
+    drop(release(&engine, NodeSet::all(5)));
+    engine.background.tracker.close();
+    engine.background.finished.cancel();
+    engine.background.unawaited.end();
+    // Of a guard that is dropped after that.
+    drop(release(&engine, NodeSet::all(5)));
+    let began = Instant::now();
+    engine.background.tracker.wait().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
 /// A node that keeps each release back for a while before it writes it, and replies after as long again.
 struct Backlog(MemoryNode, Duration);
 
