@@ -130,7 +130,7 @@ fn addresses_may_lead_elsewhere_and_back() {
 // promise: replicas, quarantine
 #[test]
 fn slots_may_move_and_primaries_of_clusters_may_be_replaced() {
-    let report = run_all(seeds(15), Scenario::Clusters, None, 3);
+    let report = run_all(seeds(25), Scenario::Clusters, None, 3);
     println!("{report}");
     assert!(report.failures.is_empty() && report.grants > report.runs * 20, "{report}");
     for fault in ["slot that moves", "failover", "cluster down"] {

@@ -54,7 +54,9 @@ async fn connect_waits_for_a_replica_that_is_not_synchronized_yet() {
     let error = builder().connect_timeout(TTL).connect().await.unwrap_err();
     // A busy machine may not answer in time, which is another reason.
     assert!(matches!(error, ConnectError::NoQuorum { reachable: 0, .. }), "{error}");
-    let (connected, _replica) = tokio::join!(builder().connect(), async {
+    // Nor is its replica synchronized soon.
+    let patient = builder().connect_timeout(Duration::from_secs(30));
+    let (connected, _replica) = tokio::join!(patient.connect(), async {
         tokio::time::sleep(TIMEOUT * 2).await;
         master.start_replica().await
     });
