@@ -10,8 +10,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Measures the engine and the published `rslock` alternately, on the same servers in the same run.
 ///
 /// Starts redis-servers on loopback ports, and ends them. The table has each figure, its baseline, and whether its
-/// target is met. The exit status is 0 even if targets are missed, and 1 if something could not be measured. Takes less
-/// than seven minutes, with `--quick` less than two. Build with `--release`.
+/// target is met. The exit status is 0 even if targets are missed, and 1 if something could not be measured. Takes a
+/// quarter of an hour, with `--quick` less. Build with `--release`.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
