@@ -5,6 +5,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::line::{AttemptKind, AttemptLines, AttemptPlace};
+use super::queue_position::Leaving;
 use super::{Background, FailedAttempt};
 use crate::cluster::Cluster;
 use crate::random::Random;
@@ -15,6 +16,7 @@ pub(crate) struct Engine {
     pub(crate) random: Arc<Random>,
     pub(crate) background: Background,
     pub(super) lines: AttemptLines,
+    pub(super) leaving: Leaving,
     node_timeout: Option<Duration>,
 }
 
@@ -23,7 +25,8 @@ impl Engine {
     pub(crate) fn new(cluster: Arc<Cluster>, background: &Background, node_timeout: Option<Duration>) -> Self {
         background.home.keep(&cluster);
         let random = Arc::clone(&cluster.random);
-        Self { lines: AttemptLines::new(&cluster), cluster, random, background: background.clone(), node_timeout }
+        let (lines, leaving) = (AttemptLines::new(&cluster), Leaving::default());
+        Self { cluster, random, background: background.clone(), lines, leaving, node_timeout }
     }
 
     /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, because a guard may be dropped

@@ -103,7 +103,7 @@ impl Listener {
         });
         match turns.queues.get(keys.queue()) {
             Some(queue) => queue.wakeups.add(node, before, offer),
-            None => turns.engine.leave_queues(&keys, [node].into_iter().collect()),
+            None => turns.engine.leave_queue_that_called(&keys, node),
         }
     }
 

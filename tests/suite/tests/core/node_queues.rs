@@ -223,6 +223,9 @@ struct HookedNode {
     acquires: Arc<AtomicUsize>,
     /// Whether the last caller that waited said that it polls.
     polled: Arc<AtomicBool>,
+    /// The requests to leave a queue that are in flight, if it does not carry them out; and how many there were.
+    leaving: Option<Arc<Mutex<Vec<ReplySender>>>>,
+    leaves: Arc<AtomicUsize>,
     before_leaving: Arc<Mutex<Option<BeforeLeaving>>>,
 }
 
@@ -233,6 +236,10 @@ impl LockNode for HookedNode {
         if matches!(request.operation, Operation::LeaveQueue) {
             let hook = self.before_leaving.lock().unwrap().take();
             hook.into_iter().for_each(|hook| hook());
+            self.leaves.fetch_add(1, Relaxed);
+            if let Some(leaving) = &self.leaving {
+                return leaving.lock().unwrap().push(reply_to);
+            }
         }
         if matches!(request.operation, Operation::Acquire { since: Some(_), .. }) {
             self.polled.store(request.polls, Relaxed);
@@ -323,6 +330,31 @@ async fn a_caller_that_arrives_while_the_last_one_leaves_gets_its_own_queue_posi
     sleep(Duration::from_millis(50)).await;
     let waited = wait_after_release(held, comes).await;
     assert!(waited < Duration::from_millis(5), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_calls_while_a_request_to_leave_is_in_flight_is_not_sent_another() {
+    let node = HookedNode { leaving: Some(Arc::default()), ..HookedNode::default() };
+    let connect = async || LockManager::builder().nodes([node.clone()]).wait(WAIT).connect().await.unwrap();
+    let (one, other) = (connect().await, connect().await);
+    // How many requests to leave there were before a caller that has left is called, and after.
+    let called_after_leaving = async |resource: &str, fails: bool| {
+        let held = one.lock(resource).acquire().await.unwrap();
+        let leaves = tokio::spawn(other.lock(resource).acquire());
+        sleep(HOLD).await;
+        leaves.abort();
+        sleep(Duration::from_millis(10)).await;
+        if fails {
+            node.leaving.as_ref().unwrap().lock().unwrap().clear();
+            sleep(Duration::from_millis(10)).await;
+        }
+        let before = node.leaves.load(Relaxed);
+        held.release().await.unwrap();
+        sleep(Duration::from_millis(10)).await;
+        (before, node.leaves.load(Relaxed))
+    };
+    assert_eq!(called_after_leaving("in flight", false).await, (1, 1));
+    assert_eq!(called_after_leaving("failed", true).await, (2, 3), "the position may be there for good");
 }
 
 // promise: turns
