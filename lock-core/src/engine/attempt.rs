@@ -17,6 +17,9 @@ use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, OUTAGE_GRACE
 /// lost, and the second attempt still ends in the second that callers ride out.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// How long the attempt of a caller that waits goes on for the last replies, if it was refused by a majority, and granted by nobody.
+const MAX_REFUSAL_WAIT: Duration = Duration::from_millis(25);
+
 /// What an attempt asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
@@ -155,11 +158,26 @@ impl<'a> Attempt<'a> {
             proposed @ Step::Confirm { .. } => Box::pin(self.confirm(proposed)).await,
             step => step,
         };
+        if matches!(step, Step::Failed(Failure::Contended { .. })) && self.record.only_refused() {
+            Box::pin(self.await_refusals()).await;
+        }
         // Undone only when the new roster is known: before that, a node refuses the release, too.
         let is_overtaken = step == NO_QUORUM
             && self.next_roster.is_some()
             && Box::pin(timeout_at(overtaken_by, overtaken(self.engine, self.next_roster))).await.is_ok();
         (!is_overtaken).then_some(step)
+    }
+
+    /// Gives the nodes that have not replied as long again as the majority took. One that refuses, too, has nothing to undo, which would be
+    /// a request more, and the caller has to wait in any case.
+    async fn await_refusals(&mut self) {
+        let until = (Instant::now() + self.sent().elapsed().min(MAX_REFUSAL_WAIT)).min(self.wanted.until);
+        self.acquires.await_all();
+        while self.record.only_refused()
+            && let Ok(Some(reply)) = timeout_at(until, self.acquires.next_whenever()).await
+        {
+            self.replied(reply);
+        }
     }
 
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.

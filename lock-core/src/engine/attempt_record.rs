@@ -53,6 +53,12 @@ impl<'a> AttemptRecord<'a> {
         self.positions.as_deref()
     }
 
+    /// Whether the caller waits in the queues, and no node has granted.
+    pub(super) fn only_refused(&self) -> bool {
+        let waits = self.positions().is_some_and(|positions| positions.since.is_some());
+        waits && !self.votes.iter().any(|vote| matches!(vote, Vote::Granted { .. }))
+    }
+
     /// Records what a reply to the acquire says of the node: whether it may hold the key, and whether it has a queue position.
     pub(super) fn replied(&mut self, NodeReply { node, reply }: NodeReply) -> AcquireVote {
         if let Ok(Reply::Held { offer: Some(offer), .. }) = reply {

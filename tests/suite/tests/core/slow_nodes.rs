@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_core::node::{Operation, ReplySender, Request};
+use lock_core::node::{Operation, QueuePosition, ReplySender, Request};
 use lock_core::{LockError, LockManager, LockNode, MemoryNode};
 use lock_support::{MemoryCluster, Recorder, ask};
 use tokio::task::JoinSet;
@@ -72,6 +72,41 @@ async fn nobody_that_waits_is_turned_away_while_a_majority_answers() {
             held.unwrap_or_else(|error| panic!("{delay:?}: {error}")).release().await.unwrap();
         }
     }
+}
+
+/// How many attempts each node has to undo while a caller waits for a lock that another process holds. A majority of five nodes takes 10 ms,
+/// and the others as long as this.
+async fn undone_while_waiting(minority: [Duration; 2]) -> Vec<usize> {
+    let cluster = MemoryCluster::new(5);
+    let recorders: Vec<_> = cluster.nodes.iter().cloned().map(Recorder::new).collect();
+    let (holder, waiter) = (
+        cluster.builder().connect().await.unwrap(),
+        LockManager::builder().nodes(recorders.clone()).wait(20 * SECOND).connect().await.unwrap(),
+    );
+    let held = holder.lock("r").acquire().await.unwrap();
+    set_delay(&cluster.nodes[..3], Duration::from_millis(10));
+    cluster.nodes[3..].iter().zip(minority).for_each(|(node, delay)| node.set_delay(delay));
+    let waiting = tokio::spawn(waiter.lock("r").acquire());
+    sleep(SECOND / 2).await;
+    drop((waiting, held));
+    let is_undo = |request: &Operation| {
+        matches!(request, Operation::Release { position: QueuePosition::Keep { .. }, .. })
+    };
+    recorders.iter().map(|node| node.requests().iter().filter(|request| is_undo(request)).count()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_has_nothing_to_undo_on_nodes_that_refuse_a_little_later() {
+    let later = Duration::from_millis(19);
+    assert_eq!(undone_while_waiting([later, later]).await, [0; 5]);
+}
+
+// promise: minority-faults
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_undoes_its_attempts_on_nodes_that_hang() {
+    let undone = undone_while_waiting([Duration::from_millis(15), HANGS]).await;
+    assert_eq!(undone[..4], [0; 4]);
+    assert!(undone[4] > 0);
 }
 
 // promise: minority-faults
