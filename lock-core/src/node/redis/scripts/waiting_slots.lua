@@ -18,26 +18,46 @@
 
 local WOKEN, beside, waiting, positions, waited = ...
 local call, try, marks, now = redis.call, redis.pcall, beside.marks, beside.now
+local POLLS = string.byte('p')
 
 local function asks_key(lock_key) return (string.gsub(waiting.queue_key(lock_key), 'queue$', 'waiters')) end
 
--- The slots below a number that are free, in order, and for how many ms those are held that are not: -1 for one that does not expire.
-local function slots_of(lock_key, permits, freed)
-  local name, free, held = string.gsub(lock_key, '%d+}$', ''), {}, {}
-  for slot = 0, permits - 1 do
-    local remaining = slot == freed and -2 or call('PTTL', name .. slot .. '}')
-    if remaining == -2 then free[#free + 1] = slot else held[slot] = remaining end
-  end
-  return free, held
+-- The lock keys of the slots below a number, of which there is at least one.
+local function keys_of(lock_key, permits)
+  local name, keys = string.gsub(lock_key, '%d+}$', ''), {}
+  for slot = 0, permits - 1 do keys[slot + 1] = name .. slot .. '}' end
+  return keys
 end
 
--- A slot that is proposed, and those of these that are below a number, as they are told.
-local function offer_of(proposed, free, permits)
-  local below = {}
-  for _, slot in ipairs(free) do
-    if slot < permits then below[#below + 1] = slot end
+-- The slots below a number that are free, in order.
+local function free_of(lock_key, permits, freed)
+  if permits == 0 then return {} end
+  local keys, free = keys_of(lock_key, permits), {}
+  for slot, holder in ipairs(call('MGET', unpack(keys))) do
+    -- What is not a string has no value either.
+    if slot - 1 == freed or not holder and call('PTTL', keys[slot]) == -2 then free[#free + 1] = slot - 1 end
   end
-  return proposed .. ',' .. table.concat(below, ',')
+  return free
+end
+
+-- For how many ms the first of the slots below a number is held, if all are; -1 if none of them expires.
+local function held_for(lock_key, permits)
+  local least = -1
+  for _, slot in ipairs(keys_of(lock_key, permits)) do
+    local remaining = call('PTTL', slot)
+    if remaining >= 0 and (least < 0 or remaining < least) then least = remaining end
+  end
+  return least
+end
+
+-- Those of these slots that are below a number, as they are told.
+local function told_of(free, permits)
+  local below = {}
+  for n, slot in ipairs(free) do
+    if slot >= permits then break end
+    below[n] = slot
+  end
+  return ',' .. table.concat(below, ',')
 end
 
 local function tell(lock_key, waiter, numbers, slot)
@@ -58,31 +78,42 @@ local function pair(lock_key, caller, freed)
     return offers, permits, by_slot
   end
   local ids, most = {}, 0
-  for n, waiter in ipairs(first) do ids[n] = (string.gsub(waiter, '^p', '')) end
-  local said = try('HMGET', asks, unpack(ids))
+  for n, waiter in ipairs(first) do ids[n] = string.byte(waiter) == POLLS and string.sub(waiter, 2) or waiter end
+  local said, ats, tolds = try('HMGET', asks, unpack(ids)), {}, {}
+  -- Most ask for as many as others, and were told nothing: each text is parsed once.
+  local numbers = {}
   for n, id in ipairs(ids) do
-    permits[id] = tonumber(string.match(said[n] or '', '^%d+')) or 0
-    most = math.max(most, permits[id])
-  end
-  local free = slots_of(lock_key, most, freed)
-  local left, has_news, followers = {unpack(free)}, false, {}
-  for n, id in ipairs(ids) do
-    local at, told = string.match(said[n] or '', ' (%d+) (.+)$')
-    if not left[1] or left[1] >= permits[id] then
-      if at then try('HSET', asks, id, permits[id]) end
-      if id == first[n] and id ~= caller then followers[#followers + 1] = id end
+    local text = said[n] or '0'
+    local asked = numbers[text] or tonumber(text)
+    if asked then
+      numbers[text] = asked
     else
-      local offer = offer_of(left[1], free, permits[id])
-      local is_caller = id == caller
+      asked, ats[n], tolds[n] = string.match(text, '^(%d+) (%d+) (.+)$')
+      asked = tonumber(asked) or 0
+    end
+    permits[id] = asked
+    if asked > most then most = asked end
+  end
+  local free = free_of(lock_key, most, freed)
+  local left, has_news, followers, told_below = {unpack(free)}, false, {}, {}
+  for n, id in ipairs(ids) do
+    local at, asked, slot = ats[n], permits[id], left[1]
+    if not slot or slot >= asked then
+      if at then try('HSET', asks, id, asked) end
+      if #followers < 4 and id == first[n] and id ~= caller then followers[#followers + 1] = id end
+    else
+      told_below[asked] = told_below[asked] or told_of(free, asked)
+      local below = told_below[asked]
+      local offer, is_caller = slot .. below, id == caller
       local has_passed = at and not is_caller and now() - at >= RESERVATION_TTL
-      local is_told = is_caller or id ~= first[n] or told == offer
-      if has_passed or not is_told and not tell(lock_key, id, '0' .. string.gsub(offer, '^%d+', ''), left[1]) then
+      local is_told = is_caller or id ~= first[n] or tolds[n] == offer
+      if has_passed or not is_told and not tell(lock_key, id, '0' .. below, slot) then
         try('ZREM', queued, first[n])
         try('HDEL', asks, id)
       else
         has_news = has_news or not at
         if is_caller or not at then at = string.format('%.0f', now()) end
-        if is_caller or told ~= offer then try('HSET', asks, id, permits[id] .. ' ' .. at .. ' ' .. offer) end
+        if is_caller or tolds[n] ~= offer then try('HSET', asks, id, asked .. ' ' .. at .. ' ' .. offer) end
         offers[id], by_slot[table.remove(left, 1)] = offer, id
       end
     end
@@ -141,16 +172,11 @@ local function must_wait(lock_key, holder, refusal, since)
     -- It may take a slot that is proposed to another, if that one may have the slot that is proposed to the caller.
     if not refusal and offer and (not other or other == WOKEN or proposed < all_permits[other]) then return end
   end
-  local free, held = slots_of(lock_key, permits)
+  local free = free_of(lock_key, permits)
   -- Nobody waits, so the next attempt may be at any free slot.
-  if not waits and not first[1] and free[1] then offer = offer_of(free[1], free, permits) end
+  if not waits and not first[1] and free[1] then offer = free[1] .. told_of(free, permits) end
   -- As many as there are free slots have their turn at once.
-  local remaining = free[1] and RESERVATION_TTL * math.max(1, math.floor((ahead or 0) / #free)) or -1
-  if not free[1] then
-    for _, other in pairs(held) do
-      if other >= 0 and (remaining < 0 or other < remaining) then remaining = other end
-    end
-  end
+  local remaining = free[1] and RESERVATION_TTL * math.max(1, math.floor((ahead or 0) / #free)) or held_for(lock_key, permits)
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   return (stranger and 'S' or anew and 'A' or 'H') .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
     .. (offer and ' s' .. offer or '')
