@@ -116,6 +116,12 @@ computing() {
     all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}")"
 }
 
+# Builds the tests that wait, and sets `targets` to them.
+build_first() {
+    mapfile -t targets < <(targets_of "${waiting[@]}")
+    "${tests[@]}" --no-run "${targets[@]}" </dev/null
+}
+
 # What computes has only what the others leave of the processors, and so has the compiler, so nothing that they measure takes longer for it.
 compute() {
     local targets=()
@@ -141,8 +147,7 @@ end() {
 # Runs the tests that wait beside those that compute, whose output follows at the end.
 side_by_side() {
     local failed=() targets=()
-    mapfile -t targets < <(targets_of "${waiting[@]}")
-    "${tests[@]}" --no-run "${targets[@]}"
+    build_first
     log=$(mktemp)
     trap end EXIT
     set -m # Each job is a group of processes.
@@ -183,8 +188,7 @@ some() {
 }
 
 if $build; then
-    mapfile -t targets < <(targets_of "${waiting[@]}")
-    "${tests[@]}" --no-run "${targets[@]}" </dev/null
+    build_first
 elif $everything; then
     [ $# -gt 0 ] || set -- --
     side_by_side "$@" </dev/null

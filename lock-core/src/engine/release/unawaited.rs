@@ -66,7 +66,9 @@ impl Unawaited {
         }
         let release = left.take();
         drop(left);
-        release.into_iter().for_each(Release::go_on);
+        if let Some(release) = release {
+            release.go_on();
+        }
     }
 
     fn look(self: Arc<Self>) {
@@ -112,8 +114,7 @@ impl UnawaitedReleases {
     }
 
     fn remove(&self, place: Place) {
-        let removed = self.state.lock().releases.remove(&place);
-        drop(removed);
+        self.state.lock().releases.remove(&place);
     }
 
     /// Gives a task to each release that is undecided when its time is over. One that runs at a time, on the home, is enough.
