@@ -89,9 +89,8 @@ async fn undone_while_waiting(minority: [Duration; 2]) -> Vec<usize> {
     let waiting = tokio::spawn(waiter.lock("r").acquire());
     sleep(SECOND / 2).await;
     drop((waiting, held));
-    let is_undo = |request: &Operation| {
-        matches!(request, Operation::Release { position: QueuePosition::Keep { .. }, .. })
-    };
+    let is_undo =
+        |request: &Operation| matches!(request, Operation::Release { position: QueuePosition::Keep { .. }, .. });
     recorders.iter().map(|node| node.requests().iter().filter(|request| is_undo(request)).count()).collect()
 }
 
