@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use self::interrupted::Interrupted;
 use self::unawaited::Unawaited;
 pub(crate) use self::unawaited::UnawaitedReleases;
 use super::{Engine, NodeReply, Round};
@@ -40,7 +41,7 @@ pub(super) struct Footprint {
 /// A release that was sent.
 ///
 /// Dropped before every node has replied, it continues in the background, tracked: a node that cannot be reached is asked again
-/// until the key has expired on its own.
+/// until the key has expired on its own, whichever runtime is shut down meanwhile.
 pub(crate) struct Release {
     engine: Arc<Engine>,
     keys: LockKeys,
@@ -52,8 +53,8 @@ pub(crate) struct Release {
     expires: Instant,
     /// `None` once it was moved to the background, or every node has replied there.
     round: Option<Round>,
-    /// The nodes that have not replied.
-    silent: NodeSet,
+    /// The nodes that may hold the key still: they have not replied, or not acknowledged it.
+    unacknowledged: NodeSet,
     tally: Tally,
     verdict: Option<Verdict>,
     failed: Vec<(usize, NodeError)>,
@@ -96,7 +97,7 @@ impl Release {
             // From now on, not from the grant: a renewal that is still under way may prolong the key until then.
             expires: began + ttl + drift(ttl),
             round: Some(round),
-            silent: nodes,
+            unacknowledged: nodes,
             tally,
             verdict,
             failed: Vec::new(),
@@ -132,8 +133,9 @@ impl Release {
             Verdict::Unknown => {
                 let members = &self.engine.cluster.members;
                 let vote = |node: usize, vote| NodeVote { node: members[node].node.name().to_owned(), vote };
+                let silent = self.unacknowledged.without(self.failed.iter().map(|(node, _)| *node).collect());
                 let failed = self.failed.iter().map(|(node, error)| vote(*node, Vote::Failed(error.clone())));
-                let votes = failed.chain(self.silent.iter().map(|node| vote(node, Vote::Pending))).collect();
+                let votes = failed.chain(silent.iter().map(|node| vote(node, Vote::Pending))).collect();
                 Err(Unacknowledged { waited: self.began.elapsed(), votes })
             }
         }
@@ -156,8 +158,15 @@ impl Release {
         }
     }
 
-    fn count(&mut self, NodeReply { node, reply }: NodeReply) {
-        self.silent.remove(node);
+    fn count(&mut self, reply: NodeReply) {
+        let (node, vote) = (reply.node, self.note(reply));
+        if let Some(verdict) = self.tally.vote(node, vote) {
+            self.set_verdict(verdict);
+        }
+    }
+
+    /// Notes whether a node is to be asked again.
+    fn note(&mut self, NodeReply { node, reply }: NodeReply) -> KeyVote {
         let vote = match reply {
             Ok(Reply::Released) => KeyVote::Held,
             Ok(_) => KeyVote::Gone,
@@ -165,12 +174,11 @@ impl Release {
             Err(NodeError::Refused(Refusal::Duplicate { .. })) => KeyVote::NoReply,
             Err(error) => {
                 self.failed.push((node, error));
-                KeyVote::NoReply
+                return KeyVote::NoReply;
             }
         };
-        if let Some(verdict) = self.tally.vote(node, vote) {
-            self.set_verdict(verdict);
-        }
+        self.unacknowledged.remove(node);
+        vote
     }
 
     fn count_received(&mut self) {
@@ -229,13 +237,13 @@ impl Release {
         }
     }
 
-    /// Whether every node has replied, and none of them has to be asked again.
+    /// Whether no node has to be asked again.
     fn is_complete(&self) -> bool {
-        self.round.as_ref().is_none_or(Round::is_done) && self.failed.is_empty()
+        self.unacknowledged.is_empty()
     }
 
-    /// Moves what is left of the release out, for the background: the round, the votes, the errors and the tracking token. `self`
-    /// keeps copies of the rest, and has nothing more to do.
+    /// Moves what is left of the release out, for the background: the round, the nodes that are missing, the votes, the errors and the
+    /// tracking token. `self` keeps copies of the rest, and has nothing more to do.
     fn take(&mut self) -> Self {
         let mut round = self.round.take();
         if let Some(round) = &mut round {
@@ -245,6 +253,7 @@ impl Release {
             engine: Arc::clone(&self.engine),
             keys: self.keys.clone(),
             round,
+            unacknowledged: std::mem::take(&mut self.unacknowledged),
             tally: std::mem::replace(&mut self.tally, Tally::new(0)),
             failed: std::mem::take(&mut self.failed),
             in_background: true,
@@ -256,9 +265,8 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // A background task that is dropped, because its runtime was shut down, must not spawn itself again.
         if self.in_background {
-            return;
+            return Interrupted::leave(self);
         }
         self.count_received();
         if self.is_complete() {
@@ -274,6 +282,7 @@ impl Drop for Release {
 }
 
 mod again;
+mod interrupted;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod unawaited;

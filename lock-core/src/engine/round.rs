@@ -143,6 +143,17 @@ impl Round {
         self.replies.wake_after(usize::MAX);
     }
 
+    /// Wakes the waiting task only when all nodes have replied, and for each error before that.
+    pub(crate) fn await_all_or_error(&self) {
+        self.await_all();
+        self.replies.wake_for_errors();
+    }
+
+    /// Wakes the waiting task for each reply.
+    pub(crate) fn await_each(&self) {
+        self.replies.wake_after(1);
+    }
+
     /// Until when the replies are awaited, if nothing moves it.
     pub(crate) fn deadline(&self) -> Instant {
         self.deadline
@@ -156,7 +167,7 @@ impl Round {
     /// Sets another deadline, and wakes the waiting task for each reply.
     pub(crate) fn extend_until(&mut self, deadline: Instant) {
         (self.deadline, self.timer) = (deadline, None);
-        self.replies.wake_after(1);
+        self.await_each();
     }
 
     /// The next reply before the deadline; `None` after it, or when all have arrived.

@@ -27,6 +27,8 @@ pub(super) struct State {
     received: usize,
     /// How many replies wake the receiver. It is always woken when none is pending.
     wake_after: usize,
+    /// Whether each error wakes it, too.
+    wake_for_errors: bool,
     /// False once the receiver was dropped.
     wanted: bool,
     waker: Option<Waker>,
@@ -64,6 +66,7 @@ impl Replies {
             pending: 0,
             received: 0,
             wake_after: 1,
+            wake_for_errors: false,
             wanted: true,
             waker: None,
             answered: 0,
@@ -95,6 +98,11 @@ impl Replies {
     /// Wakes the receiver only when this many replies were received in all, or none is pending.
     pub(crate) fn wake_after(&self, received: usize) {
         self.0.lock().wake_after = received;
+    }
+
+    /// Wakes the receiver for each error, too, from now on.
+    pub(crate) fn wake_for_errors(&self) {
+        self.0.lock().wake_for_errors = true;
     }
 
     /// Takes a reply that was received.
@@ -194,7 +202,8 @@ impl State {
         }
         self.pending -= 1;
         self.received += 1;
-        (if self.received >= self.wake_after || self.pending == 0 { self.waker.take() } else { None }, timed)
+        let wakes = self.received >= self.wake_after || self.pending == 0 || (self.wake_for_errors && !is_answer);
+        (if wakes { self.waker.take() } else { None }, timed)
     }
 
     /// Counts the reply to a request that was written then.

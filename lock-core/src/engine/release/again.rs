@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Release;
 use crate::cluster::Cluster;
-use crate::engine::{NodeReply, Round};
+use crate::engine::Round;
 use crate::error::NodeError;
 use crate::node::{Operation, QueuePosition};
 
@@ -22,10 +22,11 @@ impl Release {
         round.extend_until(self.expires);
         // Without the queue position: by now it may belong to a caller that came later.
         let operation = Operation::Release { owner: self.owner, position: QueuePosition::None };
+        let (engine, keys) = (Arc::clone(&self.engine), self.keys.clone());
         let mut retries = FuturesUnordered::new();
         loop {
             for (node, error) in self.failed.drain(..) {
-                retries.push(when_reachable(&self.engine.cluster, self.keys.lock_key(), node, error, self.expires));
+                retries.push(when_reachable(&engine.cluster, keys.lock_key(), node, error, self.expires));
             }
             if retries.is_empty() && round.is_done() {
                 return;
@@ -38,8 +39,8 @@ impl Release {
                     }
                 }
                 reply = round.next(), if !round.is_done() => {
-                    if let Some(NodeReply { node, reply: Err(error) }) = reply {
-                        self.failed.push((node, error));
+                    if let Some(reply) = reply {
+                        self.note(reply);
                     }
                 }
             }

@@ -16,7 +16,7 @@ async fn engine() -> (Vec<MemoryNode>, Arc<Engine>) {
     (nodes, engine)
 }
 
-async fn engine_of<N: LockNode>(nodes: Vec<N>) -> Arc<Engine> {
+pub(in crate::engine) async fn engine_of<N: LockNode>(nodes: Vec<N>) -> Arc<Engine> {
     let config = MembershipConfig::of(nodes.iter().map(LockNode::name));
     let masters = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn LockNode>).collect();
     let (background, random) = (Background::new(), Arc::new(Random::from_seed(1)));
@@ -98,8 +98,59 @@ async fn a_release_that_nobody_waits_for_has_a_task_only_when_its_time_is_over()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_that_only_a_node_that_hangs_has_not_acknowledged_ends_when_the_key_has_expired() {
+    let (nodes, engine) = engine().await;
+    nodes[4].set_delay(Duration::from_secs(3600));
+    let began = Instant::now();
+    assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
+    engine.background.tracker.close();
+    engine.background.tracker.wait().await;
+    assert!((TTL..2 * TTL).contains(&began.elapsed()), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_release_goes_on_on_the_next_runtime_if_its_own_is_shut_down() {
+    let on_a_runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = on_a_runtime();
+    let (nodes, engine) = runtime.block_on(engine());
+    let tracker = &engine.background.tracker;
+    tracker.close();
+    // In a task, because the nodes are away.
+    nodes.iter().for_each(|node| node.set_down(true));
+    runtime.block_on(async {
+        drop(release(&engine, NodeSet::all(5)));
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(tracker.len(), 2, "the release itself, and its task");
+    });
+    drop(runtime);
+    nodes.iter().for_each(|node| node.set_down(false));
+    assert_eq!(tracker.len(), 1, "the release itself");
+    on_a_runtime().block_on(async {
+        engine.background.home.start();
+        let began = Instant::now();
+        tracker.wait().await;
+        assert!(began.elapsed() < TTL / 2, "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn a_release_whose_runtime_was_shut_down_does_not_keep_the_engine() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (nodes, engine) = runtime.block_on(engine());
+    nodes.iter().for_each(|node| node.set_down(true));
+    runtime.block_on(async { drop(release(&engine, NodeSet::all(5))) });
+    let (kept, stopped) = (Arc::downgrade(&engine), engine.background.stopped());
+    drop((engine, runtime));
+    assert!(kept.upgrade().is_none() && stopped.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
 async fn releases_that_nobody_waits_for_end_with_the_manager() {
     let (nodes, engine) = engine().await;
+    // Decided by a majority.
+    nodes[4].set_delay(Duration::from_secs(3600));
+    assert_eq!(release(&engine, NodeSet::all(5)).verdict().await, Ok(false));
     nodes.iter().for_each(|node| node.set_delay(Duration::from_secs(3600)));
     drop(release(&engine, NodeSet::all(5)));
     engine.background.tracker.close();

@@ -8,83 +8,97 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::Release;
+use super::{Interrupted, Release};
 use crate::mutex::Mutex;
 use crate::quorum::Verdict;
 
 /// A release that nobody waits for, because a guard was dropped, or a majority has decided already.
 ///
-/// It waits without a task or a timer of its own: whoever delivers the last reply looks whether it is complete. A task for each was a
-/// seventh of what a client does for a lock on one node. It gets one where it is undecided when its time is over, or a node has to be asked
-/// again.
-pub(super) struct Unawaited {
-    release: Mutex<Option<Release>>,
-    /// `None` if it is not among those that are watched: it is settled.
-    place: Option<Place>,
+/// It waits without a task or a timer of its own: whoever delivers the last reply, or an error, looks whether it is complete. A task for each
+/// was a seventh of what a client does for a lock on one node. It gets one where it is undecided when its time is over, or a node has to be
+/// asked again.
+pub(super) struct Unawaited(Mutex<Option<Waiting>>);
+
+struct Waiting {
+    release: Release,
+    place: Place,
 }
 
-/// When its time is over, and a number that tells it from others.
+/// When to look at a release, and a number that tells it from others.
 type Place = (Instant, u64);
 
-/// Those of a manager that are undecided, in the order in which their time is over. There are as many as requests are in flight.
+/// The releases of a manager that nobody waits for, in the order in which to look at them. There are as many as requests are in flight, and
+/// those that runtimes interrupted: no more than locks were held when these were shut down.
 #[derive(Default)]
 pub(crate) struct UnawaitedReleases {
     state: Mutex<State>,
-    /// Notified when the time of one is over before the next look.
+    /// Notified when one is to be looked at before the next look.
     earlier: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    releases: BTreeMap<Place, Arc<Unawaited>>,
+    releases: BTreeMap<Place, Left>,
     added: u64,
-    /// When it is looked whose time is over; `None` while there are none, and nobody looks.
+    /// When to look next; `None` while there are none, and nobody looks.
     next_look: Option<Instant>,
+}
+
+enum Left {
+    Waiting(Arc<Unawaited>),
+    Interrupted(Interrupted),
 }
 
 impl Unawaited {
     /// Leaves a release to its last reply.
     pub(super) fn leave(release: Release) {
         let Some(round) = &release.round else { return };
-        round.await_all();
-        let (all, deadline) = (Arc::clone(&release.engine.background.unawaited), round.deadline());
-        let unawaited = if release.is_settled() {
-            Arc::new(Unawaited { release: Mutex::new(Some(release)), place: None })
-        } else {
-            all.add(deadline, release)
-        };
+        round.await_all_or_error();
+        let (engine, until) = (Arc::clone(&release.engine), release.waits_until(round.deadline()));
+        let (background, unawaited) = (&engine.background, Arc::new(Self(Mutex::new(None))));
+        let mut waiting = unawaited.0.lock();
+        let place = background.unawaited.add(until, Left::Waiting(Arc::clone(&unawaited)));
+        *waiting = Some(Waiting { release, place });
+        drop(waiting);
         unawaited.look();
+        // A shutdown may have ended the others before this one was added.
+        if background.finished.is_cancelled() {
+            background.unawaited.end();
+        }
     }
 
-    /// Gives it a task, unless only replies are missing that decide nothing: those are not worth one.
-    fn time_is_over(&self) {
-        let mut left = self.release.lock();
-        let Some(release) = &mut *left else { return };
+    /// Gives it a task, unless only replies are missing that decide nothing: those are awaited until the key has expired.
+    fn time_is_over(self: Arc<Self>, now: Instant) {
+        let mut left = self.0.lock();
+        let Some(Waiting { release, place }) = &mut *left else { return };
         release.count_received();
-        if release.is_settled() {
+        let until = release.waits_until(now);
+        if until > now {
+            *place = release.engine.background.unawaited.add(until, Left::Waiting(Arc::clone(&self)));
             return;
         }
-        let release = left.take();
+        let waiting = left.take();
+        // Dropping a release, or spawning it, may run any code.
         drop(left);
-        if let Some(release) = release {
+        if let Some(Waiting { release, .. }) = waiting
+            && now < release.expires
+        {
             release.go_on();
         }
     }
 
     fn look(self: Arc<Self>) {
         let waker = Waker::from(Arc::clone(&self));
-        let mut left = self.release.lock();
-        let Some(release) = &mut *left else { return };
-        if release.poll_replies(&mut Context::from_waker(&waker)).is_pending() {
+        let mut left = self.0.lock();
+        let Some(Waiting { release, .. }) = &mut *left else { return };
+        if release.poll_replies(&mut Context::from_waker(&waker)).is_pending() && release.failed.is_empty() {
             return;
         }
-        let release = left.take();
-        // Dropping a release, or spawning it, may run any code.
+        let waiting = left.take();
+        // As above.
         drop(left);
-        if let Some(release) = release {
-            if let Some(place) = self.place {
-                release.engine.background.unawaited.remove(place);
-            }
+        if let Some(Waiting { release, place }) = waiting {
+            release.engine.background.unawaited.remove(place);
             if !release.is_complete() {
                 release.go_on();
             }
@@ -99,25 +113,29 @@ impl Wake for Unawaited {
 }
 
 impl UnawaitedReleases {
-    fn add(&self, deadline: Instant, release: Release) -> Arc<Unawaited> {
+    fn add(&self, at: Instant, left: Left) -> Place {
         let mut state = self.state.lock();
         state.added += 1;
-        let place = (deadline, state.added);
-        let unawaited = Arc::new(Unawaited { release: Mutex::new(Some(release)), place: Some(place) });
-        state.releases.insert(place, Arc::clone(&unawaited));
-        if state.next_look.is_none_or(|look| deadline < look) {
-            state.next_look = Some(deadline);
+        let place = (at, state.added);
+        state.releases.insert(place, left);
+        if state.next_look.is_none_or(|look| at < look) {
+            state.next_look = Some(at);
             drop(state);
             self.earlier.notify_one();
         }
-        unawaited
+        place
+    }
+
+    pub(super) fn add_interrupted(&self, at: Instant, release: Interrupted) {
+        self.add(at, Left::Interrupted(release));
     }
 
     fn remove(&self, place: Place) {
-        self.state.lock().releases.remove(&place);
+        let removed = self.state.lock().releases.remove(&place);
+        drop(removed);
     }
 
-    /// Gives a task to each release that is undecided when its time is over. One that runs at a time, on the home, is enough.
+    /// Looks at each release when its time is over. One that runs at a time, on the home, is enough.
     pub(crate) async fn watch(self: Arc<Self>, stop: CancellationToken) {
         loop {
             let next = self.next_look(Instant::now());
@@ -130,28 +148,42 @@ impl UnawaitedReleases {
         }
     }
 
-    /// Looks whose time is over, and returns when to look again.
+    /// Looks at those whose time is over, and returns when to look again.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let mut state = self.state.lock();
         let left = state.releases.split_off(&(now, u64::MAX));
         let overdue = std::mem::replace(&mut state.releases, left);
-        state.next_look = state.releases.keys().next().map(|(deadline, _)| *deadline);
+        state.next_look = state.releases.keys().next().map(|(at, _)| *at);
         let next = state.next_look;
         drop(state);
-        overdue.values().for_each(|unawaited| unawaited.time_is_over());
+        for left in overdue.into_values() {
+            match left {
+                Left::Waiting(unawaited) => unawaited.time_is_over(now),
+                Left::Interrupted(release) => release.send_again(),
+            }
+        }
         next
     }
 
     /// Gives all of them up: nodes are not asked any more.
     pub(crate) fn end(&self) {
-        let left = std::mem::take(&mut self.state.lock().releases);
-        for mut release in left.values().filter_map(|unawaited| unawaited.release.lock().take()) {
-            release.set_verdict(Verdict::Unknown);
+        let releases = std::mem::take(&mut self.state.lock().releases);
+        for left in releases.into_values() {
+            let Left::Waiting(unawaited) = left else { continue };
+            let waiting = unawaited.0.lock().take();
+            if let Some(Waiting { mut release, .. }) = waiting {
+                release.set_verdict(Verdict::Unknown);
+            }
         }
     }
 }
 
 impl Release {
+    /// Until when it is left alone, at most: to a deadline if it is undecided, or until its key has expired if it is settled.
+    fn waits_until(&self, deadline: Instant) -> Instant {
+        if self.is_settled() { self.expires } else { deadline }
+    }
+
     /// Counts the replies that have arrived. Ready when none is missing.
     fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(round) = &mut self.round {

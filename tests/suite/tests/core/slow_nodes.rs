@@ -272,6 +272,23 @@ async fn a_close_ends_an_attempt_that_is_late() {
     assert_eq!(closed.elapsed(), Duration::ZERO);
 }
 
+// promise: no-leaks
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_release_was_lost_is_asked_again_while_another_one_hangs() {
+    let (cluster, locks) = slow(Duration::ZERO).await;
+    let guard = locks.lock("r").acquire().await.unwrap();
+    set_delay(&cluster.nodes[3..], HANGS);
+    assert_eq!(guard.release().await, Ok(true));
+    assert_eq!(cluster.holding(), 2);
+    // Its connection breaks, and is back at once.
+    let lost = &cluster.nodes[3];
+    lost.set_down(true);
+    lost.set_delay(Duration::ZERO);
+    lost.set_down(false);
+    sleep(SECOND).await;
+    assert_eq!(cluster.holding(), 1);
+}
+
 /// How many turns each of many managers has in some time, and how many callers were turned away.
 async fn turns(cluster: &MemoryCluster, managers: usize, length: Duration) -> (Vec<usize>, usize) {
     let mut all = Vec::new();

@@ -1,9 +1,11 @@
 //! Connections and renewals move from a runtime that does not run any more to one that does. In real time, by nature.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use lock_core::LockManager;
 use lock_support::{Fate, RedisCluster, StalledRuntime, eventually_async, on_one_thread, whatever_becomes_of_it};
+use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
 /// Generous: a second is promised for the move, and the servers may be slow.
@@ -114,4 +116,56 @@ fn connections_from_a_factory_move_whatever_the_first_runtime_does() {
             cluster.no_lock_is_left().await;
         });
     });
+}
+
+// promise: any-runtime, no-leaks
+#[test]
+fn a_release_is_sent_whichever_runtime_is_shut_down_before_it_is_written() {
+    let servers = on_one_thread();
+    let cluster = servers.block_on(RedisCluster::start(3));
+    for is_dropped_at_home in [false, true] {
+        let locks = cluster.builder().ttl(6 * SOON).connect_lazy().unwrap();
+        let home = on_one_thread();
+        let guard = home.block_on(locks.lock("r").acquire()).unwrap();
+        let other = on_one_thread();
+        if is_dropped_at_home {
+            // By the shutdown of the runtime, as what its tasks own.
+            home.spawn(async move {
+                let _guard = guard;
+                std::future::pending::<()>().await;
+            });
+        } else {
+            // The home writes nothing any more.
+            other.block_on(async { drop(guard) });
+        }
+        drop(home);
+        other.block_on(async {
+            let next = locks.lock("r").wait(SOON).acquire().await;
+            next.unwrap_or_else(|error| panic!("{is_dropped_at_home}: {error}")).release().await.unwrap();
+            cluster.no_lock_is_left().await;
+        });
+    }
+}
+
+// promise: any-runtime, no-leaks
+#[test]
+fn a_release_goes_on_without_another_request_when_the_home_is_shut_down() {
+    let servers = on_one_thread();
+    let cluster = servers.block_on(RedisCluster::start(3));
+    let locks = cluster.builder().ttl(6 * SOON).connect_lazy().unwrap();
+    let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let guard = home.block_on(locks.lock("r").acquire()).unwrap();
+    // From now on, the other one watches the home.
+    let other = on_one_thread();
+    assert_eq!(other.block_on(async { locks.lock("q").acquire().await?.release().await }), Ok(true));
+    let ((blocked, is_blocked), (free, is_free)) = (mpsc::channel(), mpsc::channel());
+    home.spawn(async move {
+        blocked.send(()).unwrap();
+        is_free.recv_timeout(SOON).unwrap();
+    });
+    is_blocked.recv_timeout(SOON).unwrap();
+    other.block_on(async { drop(guard) });
+    home.shutdown_background();
+    free.send(()).unwrap();
+    other.block_on(cluster.no_lock_is_left());
 }

@@ -1,0 +1,51 @@
+//! Releases whose runtime was shut down.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::{Footprint, Release};
+use crate::engine::Engine;
+use crate::node::QueuePosition;
+
+/// The pause before an interrupted release is sent again. Without one, a runtime that is being shut down could interrupt it again and again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What is left of a release whose runtime was shut down before every node had acknowledged it. The home of the manager sends it again: the
+/// next one, if it was the home that was shut down.
+pub(super) struct Interrupted {
+    /// Not kept: if nobody else has the engine, there is no next home.
+    engine: Weak<Engine>,
+    footprint: Footprint,
+    expires: Instant,
+    tracked: Option<TaskTrackerToken>,
+}
+
+impl Interrupted {
+    /// Leaves what a release that is dropped has not done to the home.
+    pub(super) fn leave(release: &mut Release) {
+        let &mut Release { ref engine, ref keys, owner, expires, unacknowledged: nodes, .. } = release;
+        let (background, now) = (&engine.background, Instant::now());
+        if nodes.is_empty() || now >= expires || background.finished.is_cancelled() {
+            return;
+        }
+        // The position may belong to a caller that came later.
+        let footprint =
+            Footprint { keys: keys.clone(), owner, ttl: expires - now, nodes, position: QueuePosition::None };
+        let tracked = release.tracked.take();
+        background
+            .unawaited
+            .add_interrupted(now + PAUSE, Self { engine: Arc::downgrade(engine), footprint, expires, tracked });
+    }
+
+    pub(super) fn send_again(mut self) {
+        self.footprint.ttl = self.expires.saturating_duration_since(Instant::now());
+        if let Some(engine) = self.engine.upgrade()
+            && !self.footprint.ttl.is_zero()
+        {
+            drop(Release::send(&engine, &self.footprint, false, self.tracked));
+        }
+    }
+}
