@@ -172,7 +172,7 @@ impl<'a> Attempt<'a> {
     /// a request more, and the caller has to wait in any case.
     async fn await_refusals(&mut self) {
         let until = (Instant::now() + self.sent().elapsed().min(MAX_REFUSAL_WAIT)).min(self.wanted.until);
-        self.acquires.await_all();
+        self.acquires.await_each();
         while self.record.only_refused()
             && let Ok(Some(reply)) = timeout_at(until, self.acquires.next_whenever()).await
         {

@@ -3,7 +3,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Round};
+use tokio::time::Instant;
+
+use super::{Engine, NodeReply, Round};
 use crate::cluster::NodeSet;
 use crate::mutex::Mutex;
 use crate::node::{LockKeys, Operation};
@@ -22,9 +24,10 @@ pub(crate) struct QueuePositions {
     pub(crate) nodes: NodeSet,
 }
 
-/// The queues that a manager is leaving, and the nodes that have not replied: as many as such requests are in flight.
+/// The queues that a manager is leaving, the nodes that have not replied, and until when they are awaited: a runtime that nobody drives must
+/// not keep a later request back. There are as many as such requests are in flight.
 #[derive(Default)]
-pub(super) struct Leaving(Mutex<BTreeMap<String, NodeSet>>);
+pub(super) struct Leaving(Mutex<BTreeMap<String, (NodeSet, Instant)>>);
 
 impl Engine {
     /// Gives up the queue positions on these nodes. Each is asked once, in the background: a position that stays expires on
@@ -37,13 +40,16 @@ impl Engine {
         for node in nodes.iter() {
             round.send(node, Operation::LeaveQueue);
         }
-        round.await_all();
-        while round.take().is_some() {}
-        if !round.is_done() {
-            let in_flight = LeaveInFlight::begin(self, keys, nodes);
+        let mut silent = nodes;
+        while let Some(NodeReply { node, .. }) = round.take() {
+            silent.remove(node);
+        }
+        if !silent.is_empty() {
+            let mut in_flight = LeaveInFlight::begin(self, keys, silent);
             self.spawn(async move {
-                while round.next_in_time().await.is_some() {}
-                drop(in_flight);
+                while let Some(NodeReply { node, .. }) = round.next_in_time().await {
+                    in_flight.replied(node);
+                }
             });
         }
     }
@@ -53,10 +59,16 @@ impl Engine {
     /// Until a node has carried it out, it calls again whenever something changes. With 64 processes and 16 permits, three of four
     /// requests to leave a queue were answers to such calls.
     pub(crate) fn leave_queue_that_called(self: &Arc<Self>, keys: &LockKeys, node: usize) {
-        let is_leaving = self.leaving.0.lock().get(keys.queue()).is_some_and(|nodes| nodes.contains(node));
-        if !is_leaving {
+        if !self.leaving.is_leaving(keys, node) {
             self.leave_queues(keys, [node].into_iter().collect());
         }
+    }
+}
+
+impl Leaving {
+    fn is_leaving(&self, keys: &LockKeys, node: usize) -> bool {
+        let leaving = self.0.lock();
+        leaving.get(keys.queue()).is_some_and(|(nodes, until)| nodes.contains(node) && Instant::now() < *until)
     }
 }
 
@@ -69,24 +81,65 @@ struct LeaveInFlight {
 
 impl LeaveInFlight {
     fn begin(engine: &Arc<Engine>, keys: &LockKeys, nodes: NodeSet) -> Self {
-        let (engine, queue) = (Arc::clone(engine), keys.queue().to_owned());
+        let (engine, queue, until) = (Arc::clone(engine), keys.queue().to_owned(), Instant::now() + LEAVE_TIMEOUT);
         let mut leaving = engine.leaving.0.lock();
-        let all = leaving.entry(queue.clone()).or_default();
-        *all = all.union(nodes);
+        let (all, _) = leaving.get(&queue).copied().unwrap_or((nodes, until));
+        leaving.insert(queue.clone(), (all.union(nodes), until));
         drop(leaving);
         Self { engine, queue, nodes }
+    }
+
+    fn replied(&mut self, node: usize) {
+        self.nodes.remove(node);
+        self.forget([node].into_iter().collect());
+    }
+
+    fn forget(&self, nodes: NodeSet) {
+        let mut leaving = self.engine.leaving.0.lock();
+        if let Some((left, _)) = leaving.get_mut(&self.queue) {
+            // A later request to the same node may be in flight still. Then a call is answered by one more.
+            *left = left.without(nodes);
+            if left.is_empty() {
+                leaving.remove(&self.queue);
+            }
+        }
     }
 }
 
 impl Drop for LeaveInFlight {
     fn drop(&mut self) {
-        let mut leaving = self.engine.leaving.0.lock();
-        if let Some(nodes) = leaving.get_mut(&self.queue) {
-            // A later request to the same node may be in flight still. Then a call is answered by one more.
-            *nodes = nodes.without(self.nodes);
-            if nodes.is_empty() {
-                leaving.remove(&self.queue);
-            }
-        }
+        self.forget(self.nodes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::MemoryNode;
+    use crate::engine::release::tests::engine_of;
+    use crate::resource::Resource;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_is_being_left_until_the_node_has_replied_or_its_time_is_over() {
+        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
+        let engine = engine_of(nodes.clone()).await;
+        let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
+        nodes[1].set_delay(LEAVE_TIMEOUT / 2);
+        nodes[2].set_delay(2 * LEAVE_TIMEOUT);
+        engine.leave_queues(&keys, NodeSet::all(3));
+        let leaving = || (0..3).filter(|node| engine.leaving.is_leaving(&keys, *node)).collect::<Vec<_>>();
+        assert_eq!(leaving(), [1, 2]);
+        sleep(LEAVE_TIMEOUT * 3 / 4).await;
+        assert_eq!(leaving(), [2]);
+        sleep(LEAVE_TIMEOUT).await;
+        assert!(engine.leaving.0.lock().is_empty());
+
+        // As by a task on a runtime that nobody drives any more.
+        let _in_flight = LeaveInFlight::begin(&engine, &keys, NodeSet::all(1));
+        assert_eq!(leaving(), [0]);
+        sleep(LEAVE_TIMEOUT).await;
+        assert_eq!(leaving(), []);
     }
 }
