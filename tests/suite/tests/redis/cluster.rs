@@ -68,7 +68,8 @@ async fn waiters_are_woken_by_channels_of_the_slot() {
     let cluster = SlotCluster::start(3, 0).await;
     let [ours, theirs] = [over(&cluster, 4).connect().await.unwrap(), over(&cluster, 4).connect().await.unwrap()];
     let listening = async || cluster.query_all::<Vec<String>>("PUBSUB SHARDCHANNELS").await.concat().len();
-    for kind in Kind::ALL {
+    // What is delegated is left to expire when its guards are dropped, and nobody is woken.
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Delegated) {
         for name in names(8) {
             let name = format!("{kind:?}:{name}");
             let held = kind.acquire(&ours, &name).await.unwrap();
