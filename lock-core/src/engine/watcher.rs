@@ -1,8 +1,10 @@
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -45,6 +47,10 @@ impl Home {
     /// # Cancel safety
     ///
     /// If the future is dropped, the work goes on.
+    ///
+    /// # Panics
+    ///
+    /// If the work does, which calls code of others: with the same panic.
     pub(crate) async fn run<T, F>(self: &Arc<Self>, work: impl Fn() -> F) -> Option<T>
     where
         T: Send + 'static,
@@ -63,11 +69,13 @@ impl Home {
             }
             let (sender, output) = oneshot::channel();
             let work = work();
-            self.spawn(async move { _ = sender.send(work.await) });
-            if let Ok(output) = output.await {
-                return Some(output);
+            // Caught, or it would be taken for the end of the home, and another one awaited.
+            self.spawn(async move { _ = sender.send(AssertUnwindSafe(work).catch_unwind().await) });
+            match output.await {
+                Ok(Ok(output)) => return Some(output),
+                Ok(Err(panic)) => resume_unwind(panic),
+                Err(_) => changed.await,
             }
-            changed.await;
         }
     }
 }

@@ -77,6 +77,17 @@ async fn longest_pause_until(mut stopped: oneshot::Receiver<()>) -> Duration {
     longest
 }
 
+#[tokio::test]
+async fn work_that_panics_is_not_awaited_for_ever() {
+    async fn panics() {
+        panic!("a node of somebody else");
+    }
+    let home = home();
+    let asking = tokio::spawn(async move { home.run(panics).await });
+    let panic = asking.await.unwrap_err().into_panic();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"a node of somebody else"));
+}
+
 #[test]
 fn a_runtime_that_is_shut_down_is_replaced_at_once_and_forgotten() {
     let home = home();
