@@ -113,11 +113,17 @@ impl ForceRelease {
                     let forced = self.evicted(token, &holders, &freed);
                     // Who force-releases a lock wants it to be had. Before that, the nodes give it to nobody.
                     sleep_until(free_at).await;
+                    // Who was handed the lock, or joined its readers, at the moment of the eviction, has its lease by now.
+                    self.leases.revoke_evicted(&holders);
                     return Ok(forced);
                 }
                 EvictVerdict::Again { above } if round < MAX_ROUNDS => highest = highest.max(above),
                 EvictVerdict::NoQuorum => return Err(self.no_quorum(began, &replies)),
-                EvictVerdict::Again { .. } | EvictVerdict::Superseded => return Err(self.superseded(began, &replies)),
+                EvictVerdict::Again { .. } => return Err(self.superseded(began, &replies)),
+                EvictVerdict::Superseded => {
+                    self.leases.revoke_evicted(&holders);
+                    return Err(self.superseded(began, &replies));
+                }
             }
             // With jitter: another forced release may be racing for the same fence.
             sleep(self.engine.random.jitter(PAUSE)).await;

@@ -1,10 +1,11 @@
 //! Locks that are inspected, and taken from their holders. In virtual time.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::poll;
 use lock_core::inspection::LockVerdict;
 use lock_core::node::{EVICTION_GAP, Evict, Eviction, Kind, NodeFuture, Operation, OwnerId, Reply};
 use lock_core::{LockError, LockManager, LockNode, LossReason, MemoryNode, NodeError};
@@ -19,6 +20,25 @@ const WAIT: Duration = Duration::from_secs(60);
 async fn two_managers(cluster: &MemoryCluster) -> [LockManager; 2] {
     let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
     [builder().connect().await.unwrap(), builder().connect().await.unwrap()]
+}
+
+// promise: forced-release
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_being_handed_the_lock_loses_it_before_a_forced_release_returns() {
+    let cluster = MemoryCluster::new(5);
+    let [ours, _] = two_managers(&cluster).await;
+    let held = ours.lock("r").acquire().await.unwrap();
+    let mut next = pin!(ours.lock("r").acquire());
+    assert!(poll!(&mut next).is_pending());
+    // On its way to the next caller, the lock has no lease.
+    drop(held);
+    let locks = ours.clone();
+    let forced = tokio::spawn(async move { locks.force_release("r").await });
+    sleep(EVICTION_GAP / 2).await;
+    let next = next.await.unwrap();
+    assert!(next.is_valid(), "it does not know");
+    forced.await.unwrap().unwrap();
+    assert!(!next.is_valid());
 }
 
 // promise: forced-release
