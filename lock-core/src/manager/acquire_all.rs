@@ -131,6 +131,10 @@ impl Inner {
         if !join_all(own.iter().map(|lease| is_still_held(&self.leases, lease))).await.into_iter().all(|held| held) {
             return false;
         }
+        // While one was renewed, less was left of those before it.
+        if own.iter().any(|lease| lease.remaining() < caller.options.min_validity) {
+            return false;
+        }
         tie(&own, outer);
         own.iter().for_each(|lease| self.leases.begin_hold(lease, caller.options.max_hold));
         own.iter().chain(outer).all(Lease::is_valid)

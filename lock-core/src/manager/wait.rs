@@ -21,8 +21,9 @@ impl<'a> Caller<'a> {
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
     pub(super) async fn enter_queue_and_try(&self, keys: &LockKeys) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(self.options);
+        let mut has_waited = false;
         let turn = loop {
-            let entered = self.shard.turns.enter(keys, self.options, self.until()).await;
+            let entered = self.shard.turns.enter(keys, self.options, self.until(), has_waited).await;
             match entered.map_err(|reason| self.not_entered(reason))? {
                 Entered::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
@@ -34,7 +35,7 @@ impl<'a> Caller<'a> {
                     break turn;
                 }
                 // Dropped, both go to the next caller that waits. This one enters the queue again, behind it.
-                Entered::Lock(_grant, LocalHold::Slot(_slot)) => {}
+                Entered::Lock(_grant, LocalHold::Slot(_slot)) => has_waited = true,
             }
         };
         // Asked again, because others may have begun to read meanwhile. Nobody waits before the caller that has the turn, and in an outage it

@@ -61,9 +61,11 @@ impl Turns {
         keys: &LockKeys,
         options: &LockOptions,
         until: Instant,
+        has_waited: bool,
     ) -> Result<Entered, NotEntered> {
         let terms = HandoverTerms::from(options);
-        let joined = self.queues.join(keys, terms, options.template.as_ref()).map_err(NotEntered::QueueFull)?;
+        let joined = self.queues.join(keys, terms, options.template.as_ref(), has_waited);
+        let joined = joined.map_err(NotEntered::QueueFull)?;
         match joined {
             Joined::Front(queue) => Ok(Entered::Turn(Turn::new(self, queue, keys, terms))),
             Joined::Behind(ticket, receiver) => Box::pin(self.wait_behind(keys, terms, ticket, receiver, until)).await,

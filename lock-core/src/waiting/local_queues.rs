@@ -38,20 +38,23 @@ impl<H> LocalQueues<H> {
         Self { queues: Mutex::default(), max_waiters }
     }
 
-    /// Begins a queue, or joins the one there is, unless as many as that returned wait there already.
+    /// Begins a queue, or joins the one there is, unless as many as that returned wait there already. Who has waited there before is not
+    /// turned away.
     pub(super) fn join(
         &self,
         keys: &LockKeys,
         terms: HandoverTerms,
         template: Option<&Arc<str>>,
+        has_waited: bool,
     ) -> Result<Joined<H>, usize> {
+        let max_waiters = if has_waited { usize::MAX } else { self.max_waiters };
         match self.queues.lock().entry(ByQueue(keys.clone())) {
             Entry::Vacant(entry) => Ok(Joined::Front(Arc::clone(entry.insert(SharedQueue::new(template))))),
             // Joined while no queue can end: it ends with the last caller that has its turn.
             Entry::Occupied(entry) => {
                 let (sender, receiver) = oneshot::channel();
                 let queue = Arc::clone(entry.get());
-                let id = queue.with(|queue| queue.push(terms, sender, self.max_waiters))?;
+                let id = queue.with(|queue| queue.push(terms, sender, max_waiters))?;
                 Ok(Joined::Behind(QueueTicket { queue, id }, receiver))
             }
         }
@@ -139,5 +142,24 @@ impl<H> Drop for QueueTicket<H> {
     fn drop(&mut self) {
         // Bound to a name, so that it is dropped when the queue is unlocked again.
         let _removed = self.queue.with(|queue| queue.remove(self.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Keyspace;
+    use crate::options::LockOptions;
+    use crate::resource::Resource;
+
+    #[test]
+    fn who_has_waited_before_is_not_turned_away_from_a_full_queue() {
+        let (queues, terms) = (LocalQueues::<()>::new(1), HandoverTerms::from(&LockOptions::default()));
+        let keys = Arc::new(Keyspace::new("")).keys(&Resource::parse("r").unwrap());
+        let join = |has_waited| queues.join(&keys, terms, None, has_waited);
+        assert!(matches!(join(false), Ok(Joined::Front(_))));
+        let _waits = join(false).ok().unwrap();
+        assert!(matches!(join(false), Err(1)));
+        assert!(matches!(join(true), Ok(Joined::Behind(..))));
     }
 }

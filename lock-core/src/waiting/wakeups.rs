@@ -56,6 +56,7 @@ impl Listener {
         let (mut failures, mut pause) = (0, BACKOFF.0);
         // The work may have moved here from another runtime, with the connection.
         self.listening.has_ended(node);
+        self.wake_waiting();
         loop {
             self.listening.started().await;
             self.cluster.wait_until_reachable(node).await;
