@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use lock_core::LockError;
+use lock_core::{LockError, Scope};
 use pin_project_lite::pin_project;
 
 use crate::guard::{Guard, Held};
@@ -26,6 +26,8 @@ pin_project! {
 struct HeldLock<G> {
     // Polled for its wake-up only.
     lost: Pin<Box<dyn Future<Output = ()> + Send>>,
+    // Of the first poll, as the scope around that may be gone which the handler was in.
+    scope: Option<Scope>,
     guard: G,
 }
 
@@ -42,12 +44,12 @@ impl<G: Guard> LockedBody<G> {
         // An outer layer on the same resource ends when it has the response, before the body.
         guard.keep_beyond_outer();
         let lost = Box::pin(Held::lost((*guard).clone()));
-        Self { inner, lock: Some(HeldLock { lost, guard }), lost: false }
+        Self { inner, lock: Some(HeldLock { lost, scope: None, guard }), lost: false }
     }
 }
 
 impl<G: Guard> HeldLock<G> {
-    /// Polls the inner body while the lease is valid. `check` reads the clock, because `lost` may resolve late: the
+    /// Polls the inner body in the scope of the lock, while the lease is valid. `check` reads the clock, because `lost` may resolve late: the
     /// task that ends leases may be behind.
     fn poll_while_valid<T>(
         &mut self,
@@ -57,7 +59,7 @@ impl<G: Guard> HeldLock<G> {
         self.guard.check()?;
         // Registers a wake-up for the loss. The checks find out whether it has happened already.
         _ = self.lost.as_mut().poll(cx);
-        let polled = poll(cx);
+        let polled = self.scope.get_or_insert_with(|| self.guard.scope()).call(|| poll(cx));
         // The poll may have taken longer than the lease was valid.
         self.guard.check()?;
         Ok(polled)
@@ -69,19 +71,22 @@ impl<G: Guard> http_body::Body for LockedBody<G> {
     type Error = axum::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let this = self.project();
+        let mut this = self.project();
         if *this.lost {
             return Poll::Ready(None);
         }
-        let poll = |cx: &mut Context<'_>| this.inner.poll_frame(cx);
+        let inner = this.inner.as_mut();
+        let poll = |cx: &mut Context<'_>| inner.poll_frame(cx);
         let polled = match this.lock {
             Some(lock) => lock.poll_while_valid(cx, poll),
             None => Ok(poll(cx)),
         };
         *this.lost = polled.is_err();
         let polled = polled.unwrap_or_else(|error| Poll::Ready(Some(Err(axum::Error::new(error)))));
-        // Released at the end of the body, not when the server drops it, which may be later.
+        // Released at the end of the body, not when the server drops it, which may be later. What the body owns, such as a transaction, ends
+        // before.
         if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            this.inner.set(Body::empty());
             *this.lock = None;
         }
         polled

@@ -87,8 +87,8 @@ use proc_macro::TokenStream;
 ///   The body runs, and its output is converted into a response, while the lock is held. A `Request` or `Body`
 ///   parameter is not read before: the handler reads it while it holds the lock.
 /// - What the extractors read of the body is in memory while the handler waits for the lock, and counts against the
-///   manager's `max_buffered_bytes`. A request that exceeds it is answered with 503 `lock-buffer-full`; or with 408 if it is slow and has
-///   to make room for a faster one. axum's `DefaultBodyLimit` limits each body.
+///   manager's `max_buffered_bytes`. A request that exceeds it is answered with 503 `lock-buffer-full`; with 413 if its body alone does,
+///   or with 408 if it is slow and has to make room for a faster one. axum's `DefaultBodyLimit` limits each body.
 /// - Parameters of the types `Lease` and `FencingToken`, in any position, are not extracted but provided by the lock,
 ///   also inside `Extension<…>` or `Option<…>`. They cannot be part of the resource. The macro recognizes the types by
 ///   the last segment of their path. Under another name, such as a type alias, or inside another type, such as
@@ -103,9 +103,9 @@ use proc_macro::TokenStream;
 ///   extractors see the lease of the layer, and the handler's parameters come from the attribute's lock. What looks
 ///   into the extensions without these extractors, such as a field `Option<Extension<Lease>>`, just finds no lease.
 /// - The lock is held until the handler has answered. With `hold = "body"`, it is held until the response's body has been
-///   sent: a body that is streamed runs under the lock, and ends with an error if the lease is lost. The answer to `HEAD` and
-///   an empty body release at once. After an upgrade (101), such as that to a WebSocket, nothing is held, except in a
-///   [session](#sessions).
+///   sent: a body that is streamed runs in the scope of the lock, and ends with an error if the lease is lost. The answer to `HEAD` and
+///   an empty body release at once. After an upgrade, such as that to a WebSocket (101, or a `CONNECT` over HTTP/2), nothing is held,
+///   except in a [session](#sessions).
 /// - For callers, the function is `async fn(…) -> Result<Response, LockRejection>` with one additional parameter. axum
 ///   allows 16 parameters, so 15 extractors are left. The last extractor has another type, so that what it reads is
 ///   counted, unless it is a `Path`, `Query`, `State`, `Extension`, `HeaderMap`, `Request`, `Parts` or `Body`; state the

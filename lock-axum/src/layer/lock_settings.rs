@@ -171,11 +171,11 @@ impl LockLayer {
 
     /// Holds the lock until the end of the response body, for streams and server-sent events.
     ///
-    /// If the lease is lost before, the body ends with an error. Defaults to releasing the lock when the handler has
-    /// responded.
+    /// The body runs in the scope of the lock, as the handler did. If the lease is lost before, it ends with an error. Defaults to
+    /// releasing the lock when the handler has responded.
     ///
     /// The response to `HEAD`, and one with an empty body, releases at once. It has no effect on an
-    /// [upgrade](Self#upgrades), such as that to a WebSocket. Replaces
+    /// [upgrade](Self#upgrades), such as that to a WebSocket (101, or a `CONNECT` over HTTP/2). Replaces
     /// [`hold_until_session_end`](Self::hold_until_session_end).
     ///
     /// # Examples

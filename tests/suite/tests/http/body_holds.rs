@@ -1,15 +1,17 @@
 //! Locks that are held until the end of the response's body: by the attribute with `hold = "body"` as by the layer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::routing::{MethodRouter, get};
-use futures_util::StreamExt as _;
-use lock_axum::{LockLayer, LockManager, distributed_lock};
+use futures_util::{StreamExt as _, stream};
+use lock_axum::{Lease, LockLayer, LockManager, distributed_lock};
 use lock_support::http::{is_free, manager, nodes};
 use lock_support::{Events, eventually_async};
 use tokio::sync::Semaphore;
@@ -76,6 +78,68 @@ async fn a_body_that_is_dropped_releases_the_lock() {
         assert_eq!(locks.held().len(), 1);
         drop(response);
         eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+    }
+}
+
+// promise: bodies-and-sessions
+#[tokio::test]
+async fn a_body_acquires_its_lock_again_as_the_handler_does() {
+    /// Takes the lock of its own body, without waiting, for each of its parts.
+    async fn again(Extension(locks): Extension<LockManager>) -> Body {
+        let parts = stream::iter(0..2).then(move |part| {
+            locks.lock("r").run(async move |lease| {
+                assert_eq!(lease.token(), Lease::current().unwrap().token());
+                format!("{part}")
+            })
+        });
+        Body::from_stream(parts)
+    }
+    #[distributed_lock(resource = "r", hold = "body")]
+    async fn by_attribute(locks: Extension<LockManager>) -> Body {
+        again(locks).await
+    }
+    let nodes = nodes();
+    let locks = LockManager::builder().nodes(nodes.clone()).wait(Duration::ZERO).connect().await.unwrap();
+    let outer = LockLayer::new(locks.clone(), "outer");
+    for route in [
+        get(by_attribute),
+        get(again).route_layer(layer(&locks)),
+        // The outer lock is released before the body is sent.
+        get(by_attribute).route_layer(outer),
+    ] {
+        let response = call(route, Method::GET, &locks, &Gate::new(Semaphore::new(0))).await;
+        let parts: Vec<_> = response.into_body().into_data_stream().collect().await;
+        assert!(matches!(&parts[..], [Ok(_), Ok(_)]), "{parts:?}");
+        eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+    }
+}
+
+// promise: bodies-and-sessions
+#[tokio::test]
+async fn what_a_body_owns_is_dropped_before_its_lock_is_released() {
+    struct Owned(Lease, Arc<AtomicBool>);
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            self.1.store(self.0.is_valid(), Ordering::Relaxed);
+        }
+    }
+    let locks = manager(&nodes());
+    for fails in [false, true] {
+        let was_held = Arc::new(AtomicBool::new(false));
+        let owned = Arc::clone(&was_held);
+        let route = get(async move |lease: Lease| {
+            let owned = Owned(lease, owned);
+            Body::from_stream(stream::poll_fn(move |_| {
+                let _ = &owned;
+                Poll::Ready(fails.then(|| Err::<Bytes, _>(std::io::Error::other("it fails"))))
+            }))
+        });
+        let response = call(route.route_layer(layer(&locks)), Method::GET, &locks, &Gate::new(Semaphore::new(0))).await;
+        // Kept, as by a middleware, beyond its end.
+        let mut body = response.into_body().into_data_stream();
+        assert_eq!(body.next().await.is_some(), fails);
+        assert!(was_held.load(Ordering::Relaxed), "fails: {fails}");
+        assert!(locks.held().is_empty());
     }
 }
 
