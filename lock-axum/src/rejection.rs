@@ -109,6 +109,7 @@ impl LockRejection {
     /// The response of the user's `on_error`, unless it is no error although the lock was lost.
     pub(crate) fn answered_by(on_error: &(dyn Fn(LockError) -> Response + Sync), error: LockError) -> Self {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
+        log_mistake(&error);
         let response = on_error(error);
         match lost {
             Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
@@ -180,16 +181,31 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
             "the lock was lost before the request completed; the request may or may not have taken effect",
         ),
         LockError::InvalidResource { reason, .. } => Problem::of(KEY_INVALID, format!("invalid resource: {reason}")),
+        // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
+        // added later is answered like this, too.
+        error => {
+            log_mistake(error);
+            Problem::internal()
+        }
+    }
+}
+
+/// Logs an error that is a mistake of the service, whatever its client is answered: it does not go away by itself.
+fn log_mistake(error: &LockError) {
+    match error {
+        LockError::Contended { .. }
+        | LockError::QueueFull { .. }
+        | LockError::NoQuorum { .. }
+        | LockError::Expired { .. }
+        | LockError::ShuttingDown { .. }
+        | LockError::Lost { .. }
+        | LockError::InvalidResource { .. } => {}
         LockError::NotALock { .. } => {
             lock_core::log_event!(error: "lock.not_a_lock", %error, "the key of a lock holds something else");
-            Problem::internal()
         }
         LockError::Upgrade { .. } => {
             lock_core::log_event!(error: "lock.upgrade", "a guarded handler that reads locks the same resource to write");
-            Problem::internal()
         }
-        // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
-        // added later is answered like this, too.
         error => {
             // The whole error names the resource.
             let reason = match error {
@@ -198,7 +214,6 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
                 error => error,
             };
             lock_core::log_event!(error: "lock.misconfigured", error = %reason, "a guarded handler has invalid lock options");
-            Problem::internal()
         }
     }
 }

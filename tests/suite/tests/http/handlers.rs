@@ -10,11 +10,12 @@ use axum::response::IntoResponse;
 use axum::routing::post as on_post;
 use axum::{Extension, Json, Router};
 use lock_axum::{FencingToken, Lease, LockError, distributed_lock};
-use lock_support::eventually_async;
 use lock_support::http::{Counter, is_free, manager, nodes, post, request, send, serve};
+use lock_support::{Events, eventually_async};
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
+use tower::ServiceExt as _;
 
 /// Lets handlers continue, one for each permit.
 type Gate = Arc<Semaphore>;
@@ -198,6 +199,21 @@ async fn a_failed_release_does_not_mask_the_response() {
     let address = serve(app, &manager(&nodes)).await;
     let response = post(address, "/").await;
     assert_eq!((response.status, response.text()), (StatusCode::OK, "done"));
+}
+
+#[tokio::test]
+async fn a_mistake_of_the_service_is_logged_whatever_on_error_answers() {
+    fn later(_: LockError) -> StatusCode {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
+    #[distributed_lock(resource = "r", ttl = "1h", on_error = later)]
+    async fn misconfigured() {}
+
+    let (events, locks) = (Events::record(), manager(&nodes()));
+    let app = Router::new().route("/", on_post(misconfigured)).layer(Extension(locks));
+    let response = app.oneshot(request("/").body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(events.named("lock.misconfigured").len(), 1);
 }
 
 #[tokio::test]
