@@ -2,6 +2,7 @@ use std::borrow::Cow;
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts as _, RawPathParams};
+use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue};
 use lock_core::limits::MAX_RESOURCE_LEN;
@@ -103,7 +104,7 @@ impl Template {
             match segment {
                 Segment::Text(text) => resource.push_str(text),
                 Segment::Path(name) => push_encoded_bytes(&mut resource, path_value(path.as_ref(), name)?.as_bytes()),
-                Segment::Header(name) => push_encoded_bytes(&mut resource, header_value(parts, name)?.as_bytes()),
+                Segment::Header(name) => push_encoded_bytes(&mut resource, header_value(parts, name)?),
                 Segment::Query(name) => push_encoded_bytes(&mut resource, query_value(parts, name)?.as_bytes()),
             }
         }
@@ -210,8 +211,15 @@ fn path_value<'a>(
     }
 }
 
-fn header_value<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a HeaderValue, KeyError> {
-    only(parts.headers.get_all(name).iter(), "header", name.as_str())
+fn header_value<'a>(parts: &'a Parts, name: &HeaderName) -> Result<&'a [u8], KeyError> {
+    // HTTP/2 has it in the URI.
+    if name == HOST
+        && !parts.headers.contains_key(HOST)
+        && let Some(authority) = parts.uri.authority()
+    {
+        return Ok(authority.as_str().as_bytes());
+    }
+    only(parts.headers.get_all(name).iter(), "header", name.as_str()).map(HeaderValue::as_bytes)
 }
 
 fn query_value<'a>(parts: &'a Parts, name: &str) -> Result<Cow<'a, str>, KeyError> {

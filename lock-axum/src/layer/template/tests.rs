@@ -18,6 +18,15 @@ async fn headers_and_query_values_replace_placeholders() {
 }
 
 #[tokio::test]
+async fn the_host_of_http_2_is_in_the_uri() {
+    let http_1 = Request::get("/").header("host", "a.example:80");
+    assert_eq!(render("tenant:{header.host}", http_1).await.unwrap(), "tenant:a.example%3A80");
+    assert_eq!(render("tenant:{header.host}", Request::get("http://b.example/")).await.unwrap(), "tenant:b.example");
+    let error = render("tenant:{header.host}", Request::get("/")).await.unwrap_err();
+    assert_eq!(error, "the header host is missing");
+}
+
+#[tokio::test]
 async fn a_missing_or_duplicate_value_is_an_error_of_the_client() {
     let error = render("x:{header.x-tenant}", Request::get("/")).await.unwrap_err();
     assert_eq!(error, "the header x-tenant is missing");
