@@ -13,7 +13,11 @@ use tokio::time::Instant;
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// What the bodies of waiting requests may take up in memory: one for each manager, whatever route they are sent to.
-struct BufferBudget(Mutex<Bodies>);
+struct BufferBudget {
+    /// The limit for all of them, `max_buffered_bytes`.
+    most: usize,
+    bodies: Mutex<Bodies>,
+}
 
 struct Bodies {
     /// The limit, less what the bodies take up.
@@ -33,7 +37,8 @@ struct Upload {
 
 impl BufferBudget {
     fn new(max_buffered_bytes: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Bodies { left: max_buffered_bytes, next_id: 0, arriving: BTreeMap::new() })))
+        let bodies = Bodies { left: max_buffered_bytes, next_id: 0, arriving: BTreeMap::new() };
+        Arc::new(Self { most: max_buffered_bytes, bodies: Mutex::new(bodies) })
     }
 
     fn account(self: &Arc<Self>) -> BufferedBytes {
@@ -61,7 +66,7 @@ impl BufferedBytes {
     #[must_use]
     pub fn take(&mut self, bytes: usize) -> bool {
         let now = Instant::now();
-        let mut bodies = self.budget.0.lock();
+        let mut bodies = self.budget.bodies.lock();
         let id = *self.arriving.get_or_insert_with(|| bodies.begin(now));
         let Some(upload) = bodies.arriving.get_mut(&id).filter(|upload| !upload.given_up) else { return false };
         upload.pace.add(now, bytes);
@@ -77,7 +82,7 @@ impl BufferedBytes {
 
     /// Resolves when this upload is given up for a faster one. Its bytes count no more then, so that the body is to be dropped.
     pub fn poll_given_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut bodies = self.budget.0.lock();
+        let mut bodies = self.budget.bodies.lock();
         let Some(upload) = self.arriving.and_then(|id| bodies.arriving.get_mut(&id)) else { return Poll::Pending };
         if upload.given_up {
             return Poll::Ready(());
@@ -86,11 +91,16 @@ impl BufferedBytes {
         Poll::Pending
     }
 
+    /// The limit for all, if the body alone exceeds it with this many bytes more. To be asked once it is [complete](Self::complete).
+    pub fn exceeds_all(&self, more: usize) -> Option<usize> {
+        (self.taken.saturating_add(more) > self.budget.most).then_some(self.budget.most)
+    }
+
     /// The body has arrived: it is not given up any more. Returns false if it was.
     #[must_use]
     pub fn complete(&mut self) -> bool {
         let Some(id) = self.arriving.take() else { return true };
-        let Some(upload) = self.budget.0.lock().arriving.remove(&id) else { return true };
+        let Some(upload) = self.budget.bodies.lock().arriving.remove(&id) else { return true };
         self.taken += upload.taken;
         !upload.given_up
     }
@@ -99,7 +109,7 @@ impl BufferedBytes {
 impl Drop for BufferedBytes {
     fn drop(&mut self) {
         _ = self.complete();
-        self.budget.0.lock().left += mem::take(&mut self.taken);
+        self.budget.bodies.lock().left += mem::take(&mut self.taken);
     }
 }
 

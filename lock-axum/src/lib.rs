@@ -141,7 +141,7 @@
 //! | the bodies of waiting requests exceed the manager's `max_buffered_bytes` | 503 | `lock-buffer-full` | yes |
 //! | the lease was lost while the handler ran | 500 | `lock-lost` | no |
 //! | the resource cannot be built from the request | 400 | `lock-key-invalid` | no |
-//! | the request body is larger than the layer's `body_limit` | 413 | `about:blank` | no |
+//! | the request body is larger than the layer's `body_limit`, or than `max_buffered_bytes` | 413 | `about:blank` | no |
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | the request body did not arrive within `body_timeout`, or was the slowest when `max_buffered_bytes` was reached | 408 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |

@@ -32,6 +32,9 @@ pub(crate) enum Stopped {
     /// The manager has no room for it.
     #[error("the bodies of waiting requests exceed max_buffered_bytes")]
     Full,
+    /// It alone is larger than this, the limit for all of them.
+    #[error("the request body is larger than max_buffered_bytes, {0}")]
+    TooLarge(usize),
     /// It takes longer than this.
     #[error("the request body did not arrive within {0:?}")]
     TimedOut(Duration),
@@ -81,11 +84,11 @@ impl Upload {
         }
         match frame.data_ref() {
             Some(data) if !self.account.take(data.len()) => {
-                if self.account.complete() {
-                    Err(Stopped::Full)
-                } else {
-                    Err(Stopped::GivenUp)
+                if !self.account.complete() {
+                    return Err(Stopped::GivenUp);
                 }
+                // Which will not fit later either.
+                Err(self.account.exceeds_all(data.len()).map_or(Stopped::Full, Stopped::TooLarge))
             }
             _ => Ok(()),
         }
@@ -108,6 +111,10 @@ impl Stopped {
                 let detail =
                     "the bodies of requests that wait for locks take up all the memory that is set aside for them";
                 return Problem::unavailable(BUFFER_FULL, detail, retry_after);
+            }
+            Self::TooLarge(most) => {
+                let detail = format!("the request body is larger than {most} bytes");
+                return Problem::untyped(StatusCode::PAYLOAD_TOO_LARGE, detail);
             }
             Self::TimedOut(timeout) => format!("the request body did not arrive within {timeout:?}"),
             Self::GivenUp => {

@@ -128,8 +128,9 @@ impl Dashboard {
     /// page may do that. With [`redact(true)`](crate::LockManagerBuilder::redact), there are no buttons.
     ///
     /// The button sends `POST /release` with `{"resource": "stock:42", "token": "17"}` as JSON, where the token is null if another
-    /// process holds the lock. The answer has the token to claim at the resource; it is 409 if the holder has changed since it was
-    /// shown, and 403 if another site made the browser send the request.
+    /// process holds the lock. The answer has the token to claim at the resource; it is 409 if this process had the lock when it was shown, or
+    /// has it now, and not with that token, and 403 if another site made the browser send the request. If another process had it, a third one
+    /// may have it by now: whoever holds it loses it.
     ///
     /// Defaults to a page without buttons.
     pub fn with_control(mut self) -> Self {

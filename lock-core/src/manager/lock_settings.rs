@@ -145,8 +145,8 @@ impl LockManagerBuilder {
     }
 
     /// Sets how many bytes of request bodies `lock-axum` keeps in memory, in all, before their handlers hold a lock of this
-    /// manager. A request whose body does not fit is answered with 503 `lock-buffer-full`, and locks nothing. Without `lock-axum`,
-    /// this has no effect.
+    /// manager. A request whose body does not fit is answered with 503 `lock-buffer-full`, or with 413 if it alone is larger, and locks
+    /// nothing. Without `lock-axum`, this has no effect.
     ///
     /// A client that sends slowly takes up what it has sent. While there is no room, the slowest upload is given up for a faster one, and
     /// answered with 408; `body_timeout` of layer and attribute limits each.
