@@ -99,7 +99,7 @@ impl Seeds {
 /// Host and port of the server that has a slot, by the answers of some of the seeds.
 fn find(answers: &[Answer], seeds: usize, slot: u16) -> Result<(&str, u16), NodeError> {
     let (mut named, mut said): (Vec<(&str, u16)>, Vec<String>) = Default::default();
-    let mut known: Vec<(&str, &BTreeSet<String>)> = Vec::new();
+    let (mut known, mut refused): (Vec<(&str, &BTreeSet<String>)>, _) = (Vec::new(), None);
     for (seed, answer) in answers {
         match answer {
             Ok(Known { owners, servers }) => {
@@ -116,11 +116,18 @@ fn find(answers: &[Answer], seeds: usize, slot: u16) -> Result<(&str, u16), Node
             Err(NodeError::Refused(Refusal::NotCluster { .. })) => {
                 return Err(Refusal::NotCluster { server: seed.clone() }.into());
             }
-            Err(error @ NodeError::Refused(_)) => return Err(error.clone()),
+            Err(error @ NodeError::Refused(_)) => _ = refused.get_or_insert(error),
             Err(error) => said.push(format!("{seed}: {error}")),
         }
     }
-    if let Some(owner) = majority(&named, seeds).or_else(|| unanimous(&named)) {
+    // One that refuses costs no more than one that is away.
+    if let Some(owner) = majority(&named, seeds) {
+        return Ok(*owner);
+    }
+    if let Some(refused) = refused {
+        return Err(refused.clone());
+    }
+    if let Some(owner) = unanimous(&named) {
         return Ok(*owner);
     }
     said.extend(named.iter().map(|(host, port)| format!("slot {slot} is on {host}:{port}")));
@@ -240,6 +247,14 @@ mod tests {
         assert!(split.contains("old:1") && split.contains("new:1") && split.contains("s2: no reply"), "{split}");
         let nobody = find(&[("s1".to_owned(), knows("h", all))], 1, 100).unwrap_err().to_string();
         assert!(nobody.contains("s1 knows no server with slot 100"), "{nobody}");
+    }
+
+    #[test]
+    fn a_seed_that_refuses_costs_no_more_than_one_that_is_away() {
+        let refused = || Err(Refusal::NotRedis.into());
+        assert_eq!(found([refused(), knows("h1", &["a"]), knows("h1", &["a"])]), Ok("h1".into()));
+        let named = found([knows("h1", &["a"]), refused(), Err(NodeError::TimedOut)]);
+        assert_eq!(named, Err(Refusal::NotRedis.into()), "the remedy");
     }
 
     #[test]
