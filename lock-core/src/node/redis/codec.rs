@@ -10,7 +10,7 @@ use super::batch::Batch;
 use super::classify;
 use super::declared::add_keys;
 use super::script::{LEDGER, STRICT_LEDGER, ScriptRef};
-use crate::node::limits::parse_number;
+use crate::node::limits::{MAX_TOKEN, parse_number};
 use crate::node::{Kind, LockKeys, NodeError, Operation, OwnerId, Position, QueuePosition, Reply, Request, SlotOffer};
 
 /// The command that carries a batch, and declares all keys that it may touch if the server insists on that. Its arguments are documented
@@ -204,7 +204,7 @@ fn held(detail: &str, letter: &str) -> Option<Reply> {
     let remaining = match words.next()? {
         // A key that does not expire, or is just gone.
         "-1" | "-2" => None,
-        millis => Some(Duration::from_millis(parse_number(millis)?)),
+        millis => Some(Duration::from_millis(parse_number(millis).or_else(|| parse_far(millis))?)),
     };
     let position = match (words.next(), words.next()) {
         (None, _) => None,
@@ -213,6 +213,12 @@ fn held(detail: &str, letter: &str) -> Option<Reply> {
         }
     };
     Some(Reply::Held { remaining, stranger: letter == "S", position, offer })
+}
+
+/// The remaining time of a key that somebody else wrote and that is there for thousands of years, which Lua writes with an exponent.
+fn parse_far(millis: &str) -> Option<u64> {
+    let is_far = |millis: f64| (1e14..1e18).contains(&millis);
+    (millis.contains('e') && millis.parse().is_ok_and(is_far)).then_some(MAX_TOKEN)
 }
 
 /// Why one request failed, in the form of a Redis error: a code, if there is one, and a text. Redis 6 puts the line of the

@@ -94,6 +94,19 @@ async fn a_stranger_whose_key_does_not_expire_is_evicted() {
     locks.lock("r").try_acquire().await.unwrap().release().await.unwrap();
 }
 
+// promise: distinct-errors
+#[tokio::test]
+async fn a_stranger_whose_key_expires_in_thousands_of_years_holds_the_lock() {
+    let cluster = RedisCluster::start(3).await;
+    let locks = cluster.builder().connect().await.unwrap();
+    for server in &cluster.servers {
+        server.query::<String>("SET lock:r somebody EXAT 253402300799").await;
+    }
+    for refused in [locks.lock("r").try_acquire().await.err(), locks.read("r").try_acquire().await.err()] {
+        assert!(matches!(refused, Some(LockError::Contended { .. })), "{refused:?}");
+    }
+}
+
 // promise: forced-release
 #[tokio::test]
 async fn a_key_that_is_no_lock_is_left_alone() {

@@ -42,6 +42,8 @@ fn a_reply_is_read_or_reported_as_it_came() {
     assert_eq!(reply("H1500 3 0"), held(remaining, false, position, None));
     assert_eq!(reply("A1500 3 0"), held(remaining, false, Some(anew), None));
     assert_eq!(reply("S-1 3 0"), held(None, true, position, None));
+    // Of a key that somebody else wrote, to expire in the year 9999.
+    assert_eq!(reply("S2.5167640799e+14"), held(Some(Duration::from_millis(MAX_TOKEN)), true, None, None));
     let offer = Some(SlotOffer { proposed: 2, free: [0, 2].into_iter().collect() });
     assert_eq!(reply("H1500 3 0 s2,0,2"), held(remaining, false, position, offer));
     assert_eq!(reply("H1500 s2,0,2"), held(remaining, false, None, offer));
@@ -55,6 +57,10 @@ fn a_reply_is_read_or_reported_as_it_came() {
         "Hx",
         "-7",
         "1e15",
+        "H1e13",
+        "H1e400",
+        "H-1e15",
+        "Hnan",
         "R",
         "Rx",
         "X7",
