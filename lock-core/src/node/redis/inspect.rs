@@ -32,7 +32,10 @@ impl Session {
         let publish = if keyspace.slot().is_some() { "SPUBLISH" } else { "PUBLISH" };
         pipeline.cmd(publish).arg(keyspace.wakeup_channel(WaiterId::from_bits(0))).arg("");
         declared::ask(&mut pipeline, keyspace);
-        let answers = query(&self.connection, &pipeline).await?;
+        let answers = {
+            let _room = self.beside.acquire().await;
+            query(&self.connection, &pipeline).await?
+        };
         // The time before the record: a quarantine that begins in between is not taken for over.
         let [info, time, record, fsync, published, declared, undeclared] = <[Value; 7]>::try_from(answers)
             .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 7 commands", answers.len()) })?;

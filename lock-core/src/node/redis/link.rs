@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +35,9 @@ pub(super) type Link = Arc<link::Link<Session>>;
 /// by a link of its own, unless the node is `replicated`.
 pub(super) struct Session {
     pub(super) connection: MultiplexedConnection,
+    /// Room for what is sent beside the requests: with more of that than the connection's buffer takes, a request that waits for room there
+    /// would be overtaken by a later one.
+    pub(super) beside: Semaphore,
     pub(super) pushes: Pushes,
     /// Whether the server says over this connection when it loses its data.
     tells_loss: bool,
@@ -43,6 +47,9 @@ pub(super) struct Session {
     submissions: Submissions,
     worker: Task,
 }
+
+/// How many commands are in flight beside the requests. Together they are far fewer than the fifty for which a connection has room at least.
+const MAX_BESIDE: usize = 16;
 
 /// Starts to use a connection, over which `pushes` arrive, and prepares it.
 pub(super) async fn open(connected: Connected, pushes: Pushes, node: &Shared) -> Result<Arc<Session>, NodeError> {
@@ -56,6 +63,7 @@ pub(super) async fn open(connected: Connected, pushes: Pushes, node: &Shared) ->
     node.warnings.note_tells_loss(&tells_loss);
     Ok(Arc::new(Session {
         connection,
+        beside: Semaphore::new(MAX_BESIDE),
         pushes,
         tells_loss: tells_loss.is_ok(),
         tolerates_eviction: node.tolerates_eviction,

@@ -21,6 +21,7 @@ pub(super) async fn query(connection: &MultiplexedConnection, pipeline: &Pipelin
 impl Session {
     /// Sends one command, and reads its answer, unless the server lost its data before it gave it.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, NodeError> {
+        let _room = self.beside.acquire().await;
         let answer = self.connection.clone().send_packed_command(&command).await;
         self.pushes.checked(answer.map_err(|error| connect_error(&error)).and_then(read))
     }
@@ -28,6 +29,7 @@ impl Session {
     /// Runs a script by its hash; if the server does not have it, by its source. The command learns whether it has to declare all of its
     /// keys. The answer is no error, and one that the server gave before it lost its data, if it did.
     pub(super) async fn run(&self, command: impl Fn(ScriptRef, bool) -> Cmd) -> Result<Value, NodeError> {
+        let _room = self.beside.acquire().await;
         let (mut connection, mut reply) = (self.connection.clone(), Value::Nil);
         for script in [ScriptRef::Hash, ScriptRef::Source] {
             let command = command(script, self.declares_all.load(Ordering::Relaxed));

@@ -27,8 +27,8 @@ use crate::task::let_others_run;
 
 /// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
 const MAX_BATCH: usize = 128;
-/// The most writes without a reply. Requests that come while this many are in flight travel together, a little later. It is far below
-/// the pipeline buffer, so that a write never waits for room in the buffer.
+/// The most writes without a reply. Requests that come while this many are in flight travel together, a little later. With what
+/// is sent beside, it is far below the pipeline buffer, so that a write never waits for room in the buffer.
 const MAX_IN_FLIGHT: usize = 8;
 /// An only node that replies within this time of the write, or of its last reply, is near: for as long, the worker spins before it
 /// sleeps. To fall asleep and be woken would take longer, and make client and server take turns again.
