@@ -155,10 +155,14 @@ impl Cluster {
         self.members[node].node.last_words().map_or(NodeError::TimedOut, |reason| NodeError::HeldUp { reason })
     }
 
-    /// Asks for a change of the members.
-    pub(crate) fn request(&self, change: Option<Change>) {
-        self.membership().request(change);
-        self.changed.notify_one();
+    /// Asks for a change of the members, unless it is asked for already.
+    pub(crate) fn request(&self, change: Change) {
+        let mut membership = self.membership();
+        if !membership.is_requested(change) {
+            membership.request(Some(change));
+            drop(membership);
+            self.changed.notify_one();
+        }
     }
 
     /// Whether a majority votes.

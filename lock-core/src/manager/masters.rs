@@ -138,7 +138,8 @@ impl LockManager {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, what is done stays done. Call it again: it begins with the wait if that is all that is left.
+    /// If the future is dropped, what is done stays done, and nothing further is asked for. Call it again: it begins with the wait if that is
+    /// all that is left.
     ///
     /// # Examples
     ///

@@ -122,14 +122,31 @@ pub(crate) async fn lower_max_ttl(cluster: &Cluster, own: Duration, max_ttl: Dur
 }
 
 /// Asks for a change, and waits until the roster is as wanted and in use. Returns the roster.
+///
+/// # Cancel safety
+///
+/// If it is dropped, the change is not asked for any more. It may be in progress, and then it is completed.
 async fn change(cluster: &Cluster, change: Change, is_done: impl Fn(&Roster) -> bool) -> Roster {
-    cluster.request(Some(change));
+    let requested = Requested { cluster, change };
     loop {
         let roster = cluster.membership().roster().filter(|roster| is_done(roster)).cloned();
         if let Some(roster) = roster.filter(|_| cluster.has_quorum()) {
-            cluster.request(None);
             return roster;
         }
+        // Again and again: another call may have asked for another one instead.
+        cluster.request(requested.change);
         sleep(POLL).await;
+    }
+}
+
+/// Withdraws what was asked for when nobody waits for it any more. A manager would otherwise undo for ever what another one needs.
+struct Requested<'a> {
+    cluster: &'a Cluster,
+    change: Change,
+}
+
+impl Drop for Requested<'_> {
+    fn drop(&mut self) {
+        self.cluster.membership().withdraw(self.change);
     }
 }

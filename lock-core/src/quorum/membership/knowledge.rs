@@ -142,6 +142,16 @@ impl Membership {
         self.request = change;
     }
 
+    /// Whether this change is asked for.
+    pub fn is_requested(&self, change: Change) -> bool {
+        self.request == Some(change)
+    }
+
+    /// Does not ask for this change any more.
+    pub fn withdraw(&mut self, change: Change) {
+        self.request = self.request.filter(|request| *request != change);
+    }
+
     /// Records what an inspection found, or that the node does not answer. `now` is the time on the client's clock.
     pub fn observe(&mut self, node: usize, seen: Option<Inspection>, now: Duration) {
         let asked = self.log_positions();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{LockManager, LockManagerBuilder};
 use lock_support::{MemoryCluster, StalledRuntime, eventually_async, on_one_thread, whatever_becomes_of_it};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(1);
 const WAIT: Duration = Duration::from_secs(20);
@@ -17,6 +17,31 @@ fn builder(cluster: &MemoryCluster) -> LockManagerBuilder {
 
 async fn generation(locks: &LockManager) -> u64 {
     locks.members().await.unwrap().generation
+}
+
+// promise: membership
+#[tokio::test(start_paused = true)]
+async fn a_max_ttl_that_nobody_waits_for_any_more_is_not_lowered() {
+    let cluster = MemoryCluster::new(3);
+    let (longer, locks) = (cluster.builder().connect().await.unwrap(), builder(&cluster).connect().await.unwrap());
+    let before = longer.members().await.unwrap();
+    cluster.nodes[..2].iter().for_each(|node| node.set_down(true));
+    assert!(timeout(WAIT, locks.lower_max_ttl(TTL)).await.is_err());
+    cluster.nodes.iter().for_each(|node| node.set_down(false));
+    sleep(before.max_ttl * 3).await;
+    let after = longer.members().await.unwrap();
+    assert_eq!((after.max_ttl, after.generation), (before.max_ttl, before.generation));
+}
+
+// promise: membership
+#[tokio::test(start_paused = true)]
+async fn two_calls_that_lower_max_ttl_both_return() {
+    let cluster = MemoryCluster::new(3);
+    drop(cluster.builder().connect().await.unwrap());
+    let locks = builder(&cluster).connect().await.unwrap();
+    let (one, other) = tokio::join!(locks.lower_max_ttl(TTL), locks.lower_max_ttl(TTL * 2));
+    assert_eq!((one, other), (Ok(()), Ok(())));
+    assert_eq!(locks.members().await.unwrap().max_ttl, TTL);
 }
 
 // promise: membership, any-runtime
