@@ -151,6 +151,10 @@ impl LockManager {
             leases.remove(lease, Instant::now());
         }
         background.tracker.close();
+        if !background.tracker.is_empty() {
+            // The runtime of what is in progress may be gone: then it goes on here.
+            background.home.start();
+        }
         let in_time = timeout(RELEASE_GRACE, background.tracker.wait()).await.is_ok();
         // Also for what goes on without anybody who waits: no node is to be reached any more. What waits for replies gets none.
         background.finished.cancel();

@@ -123,7 +123,7 @@ fn connections_from_a_factory_move_whatever_the_first_runtime_does() {
 fn a_release_is_sent_whichever_runtime_is_shut_down_before_it_is_written() {
     let servers = on_one_thread();
     let cluster = servers.block_on(RedisCluster::start(3));
-    for is_dropped_at_home in [false, true] {
+    for (is_dropped_at_home, is_shut_down) in [(false, false), (true, false), (false, true), (true, true)] {
         let locks = cluster.builder().ttl(6 * SOON).connect_lazy().unwrap();
         let home = on_one_thread();
         let guard = home.block_on(locks.lock("r").acquire()).unwrap();
@@ -140,8 +140,12 @@ fn a_release_is_sent_whichever_runtime_is_shut_down_before_it_is_written() {
         }
         drop(home);
         other.block_on(async {
-            let next = locks.lock("r").wait(SOON).acquire().await;
-            next.unwrap_or_else(|error| panic!("{is_dropped_at_home}: {error}")).release().await.unwrap();
+            if is_shut_down {
+                locks.shutdown(Duration::ZERO).await;
+            } else {
+                let next = locks.lock("r").wait(SOON).acquire().await;
+                next.unwrap_or_else(|error| panic!("{is_dropped_at_home}: {error}")).release().await.unwrap();
+            }
             cluster.no_lock_is_left().await;
         });
     }
