@@ -6,9 +6,9 @@ CREATE FUNCTION pg_temp.lock_is_woken(before integer, is_last boolean) RETURNS b
   SELECT before IN (0, 1, 2, 4) OR is_last
 $$;
 
--- How many reservations have passed.
+-- How many reservations have passed. Limited, or a clock that is set back by years would be an error.
 CREATE FUNCTION pg_temp.lock_passed(began timestamptz, moment timestamptz) RETURNS integer LANGUAGE sql IMMUTABLE AS $$
-  SELECT floor(pg_temp.lock_micros(moment - began) / @RESERVATION_US@.0)::integer
+  SELECT greatest(-1, least(1000000, floor(pg_temp.lock_micros(moment - began) / @RESERVATION_US@.0)))::integer
 $$;
 
 -- Ends the reservations of a lock, of which `count` have passed. Removes those who knew of theirs and did not come: they are frozen, or
