@@ -68,6 +68,17 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), InvalidName> {
     check(prefix, 0)
 }
 
+/// Checks the name of a node, which may be an address with braces: it is not empty, and has no control characters.
+pub(crate) fn check_node_name(name: &str) -> Result<(), InvalidName> {
+    if name.is_empty() {
+        return Err(InvalidName::Length { len: 0, min: 1 });
+    }
+    match name.char_indices().find(|(_, c)| c.is_control()) {
+        Some((at, character)) => Err(InvalidName::Character { character, at }),
+        None => Ok(()),
+    }
+}
+
 fn check(name: &str, min: usize) -> Result<(), InvalidName> {
     if name.len() < min || name.len() > MAX_RESOURCE_LEN {
         return Err(InvalidName::Length { len: name.len(), min });

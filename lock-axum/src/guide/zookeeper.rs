@@ -34,6 +34,9 @@
 //! A process that is stopped for so long that its session ends has lost all its locks, and knows in time: a lease is valid as long as
 //! its last renewal says, by the process's own clock.
 //!
+//! A session belongs to the runtime on which the manager was first used. If that is shut down, or blocked for half a second, and another
+//! one uses the manager, the locks that are held are lost with their next renewal: keep the manager on one runtime that nothing blocks.
+//!
 //! # What is different
 //!
 //! - **Readers** of one process share a lock. Readers of two processes exclude each other, as writers do.

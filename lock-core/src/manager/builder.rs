@@ -135,9 +135,12 @@ impl LockManagerBuilder {
             check_prefix(name).map_err(|reason| ConfigError::InvalidName { field, name: name.clone(), reason })?;
         }
         let divided = self.divide()?;
-        let nodes = (divided.find)(0).nodes.len();
-        if self.config.assume_durable && nodes > 1 {
-            return Err(ConfigError::DurableSet { nodes });
+        if self.config.assume_durable {
+            // Sets may differ.
+            let sizes = (0..divided.count).map(|shard| (divided.find)(shard).nodes.len());
+            if let Some(nodes) = sizes.max().filter(|nodes| *nodes > 1) {
+                return Err(ConfigError::DurableSet { nodes });
+            }
         }
         Ok(self.assemble(divided))
     }

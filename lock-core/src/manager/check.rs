@@ -8,6 +8,7 @@ use crate::limits::{MAX_HOLD, MAX_WAIT, MIN_TTL, OutOfRange};
 use crate::node::LockNode;
 use crate::options::LockOptions;
 use crate::quorum::validity;
+use crate::resource::check_node_name;
 
 /// The shortest `max_hold`.
 const MIN_HOLD: Duration = Duration::from_millis(1);
@@ -24,6 +25,11 @@ pub(super) fn check_options(options: &LockOptions, max_ttl: Duration) -> Result<
 
 /// Checks the masters of a manager: an odd number of them, each named once. One that has to be alone is.
 pub(super) fn check_nodes(nodes: Vec<Arc<dyn LockNode>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
+    // It stands on a line of the record of each master.
+    let invalid = |node: &Arc<dyn LockNode>| Some((node.name().to_owned(), check_node_name(node.name()).err()?));
+    if let Some((name, reason)) = nodes.iter().find_map(invalid) {
+        return Err(ConfigError::InvalidName { field: "node", name, reason });
+    }
     let mut names = HashSet::new();
     if let Some(node) = nodes.iter().find(|node| !names.insert(node.name())) {
         return Err(ConfigError::DuplicateNode { node: node.name().to_owned() });

@@ -134,10 +134,10 @@ pub enum ConfigError {
         "max_buffered_bytes must be at least 1, got 0; to keep no bodies in memory, use LockLayer::stream_request_body"
     )]
     NoBufferedBytes,
-    /// The prefix, or the name of the set, is not valid.
+    /// The prefix, the name of the set, or that of a node is not valid.
     #[error("invalid {field} {name:?}: {reason}")]
     InvalidName {
-        /// `prefix` or `set_name`.
+        /// `prefix`, `set_name` or `node`.
         field: &'static str,
         /// What it was set to.
         name: String,

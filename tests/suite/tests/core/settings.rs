@@ -79,6 +79,16 @@ fn an_invalid_configuration_is_rejected() {
         let error = error(with_nodes(3).prefix(bad));
         assert!(matches!(&error, ConfigError::InvalidName { field: "prefix", name, .. } if name == bad), "{error}");
     }
+    let urls = |hosts: std::ops::Range<u8>| hosts.map(|host| format!("redis://10.0.0.{host}")).collect::<Vec<_>>();
+    for sets in [[urls(1..2), urls(2..5)], [urls(2..5), urls(1..2)]] {
+        let [one, other] = sets;
+        let durable = LockManager::builder().set(one).set(other).assume_durable(true);
+        assert_eq!(error(durable), ConfigError::DurableSet { nodes: 3 });
+    }
+    for bad in ["", "a\nb"] {
+        let error = error(LockManager::builder().redis_factory(bad, async |_| unreachable!("nobody connects")));
+        assert!(matches!(&error, ConfigError::InvalidName { field: "node", name, .. } if name == bad), "{error}");
+    }
     let node = MemoryNode::new();
     let twice = error(LockManager::builder().nodes([node.clone(), MemoryNode::new(), node]));
     assert!(matches!(&twice, ConfigError::DuplicateNode { node } if node.starts_with("memory-")), "{twice}");
