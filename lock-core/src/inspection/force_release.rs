@@ -48,6 +48,8 @@ pub(crate) struct ForceRelease {
 #[derive(Clone)]
 pub(crate) struct Seen {
     holders: Vec<Holder>,
+    /// Whether they are readers.
+    is_shared: bool,
     highest: u64,
     /// Until when nobody has the lock because of an earlier eviction.
     free_at: Instant,
@@ -82,13 +84,13 @@ impl ForceRelease {
         let highest = states.iter().flatten().map(|state| state.fence).max().unwrap_or_default();
         let nobodys = states.iter().flatten().filter(|state| state.holder.is_none());
         let free_at = Instant::now() + nobodys.filter_map(LockState::free_in).max().unwrap_or_default();
-        let seen = self.seen.get_or_init(|| Seen { holders, highest, free_at }).clone();
+        let seen = self.seen.get_or_init(|| Seen { holders, is_shared, highest, free_at }).clone();
         self.evict(began, &epochs, seen).await
     }
 
     /// Asks the nodes to evict the holders, until a majority did with the same token; and waits until the lock can be had.
     async fn evict(&self, began: Instant, epochs: &Epochs, seen: Seen) -> Result<ForcedRelease, LockError> {
-        let Seen { holders, mut highest, mut free_at } = seen;
+        let Seen { holders, is_shared, mut highest, mut free_at } = seen;
         let cluster = &self.engine.cluster;
         let (mut freed, mut round) = (vec![false; cluster.size()], 0);
         loop {
@@ -121,7 +123,10 @@ impl ForceRelease {
                 EvictVerdict::NoQuorum => return Err(self.no_quorum(began, &replies)),
                 EvictVerdict::Again { .. } => return Err(self.superseded(began, &replies)),
                 EvictVerdict::Superseded => {
-                    self.leases.revoke_evicted(&holders);
+                    // Readers have it still, beside another one that joined them.
+                    if !is_shared {
+                        self.leases.revoke_evicted(&holders);
+                    }
                     return Err(self.superseded(began, &replies));
                 }
             }

@@ -221,27 +221,29 @@ async fn all_readers_are_evicted_together_and_one_that_comes_later_is_not() {
 // promise: readers
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_joins_while_others_are_evicted_is_a_successor() {
-    let cluster = MemoryCluster::new(5);
-    let [ours, theirs] = two_managers(&cluster).await;
-    let former = ours.read("r").acquire().await.unwrap();
-    let joined = Arc::new(Mutex::new(None));
-    let hook: Hook = Box::pin({
-        let joined = Arc::clone(&joined);
-        async move {
-            let reading = theirs.read("r").try_acquire().await.unwrap();
-            *joined.lock().unwrap() = Some(reading);
-        }
-    });
-    let before_eviction = Arc::new(Mutex::new(Some(hook)));
-    let nodes = cluster.nodes.iter().cloned();
-    let nodes = nodes.map(|node| HookedNode { node, before_eviction: Arc::clone(&before_eviction) });
-    let operator = LockManager::builder().nodes(nodes).ttl(TTL).max_ttl(TTL).connect().await.unwrap();
-    let error = operator.force_release("r").await.unwrap_err();
-    assert!(matches!(error, LockError::Contended { .. }), "{error}");
-    sleep(TTL * 2).await;
-    let joined = joined.lock().unwrap().take().unwrap();
-    assert!(joined.is_valid() && former.is_valid(), "nobody was evicted");
-    drop((joined, former));
+    for operator_reads in [false, true] {
+        let cluster = MemoryCluster::new(5);
+        let [ours, theirs] = two_managers(&cluster).await;
+        let joined = Arc::new(Mutex::new(None));
+        let hook: Hook = Box::pin({
+            let joined = Arc::clone(&joined);
+            async move {
+                let reading = theirs.read("r").try_acquire().await.unwrap();
+                *joined.lock().unwrap() = Some(reading);
+            }
+        });
+        let before_eviction = Arc::new(Mutex::new(Some(hook)));
+        let nodes = cluster.nodes.iter().cloned();
+        let nodes = nodes.map(|node| HookedNode { node, before_eviction: Arc::clone(&before_eviction) });
+        let operator = LockManager::builder().nodes(nodes).ttl(TTL).max_ttl(TTL).connect().await.unwrap();
+        let former = if operator_reads { &operator } else { &ours }.read("r").acquire().await.unwrap();
+        let error = operator.force_release("r").await.unwrap_err();
+        assert!(matches!(error, LockError::Contended { .. }), "{error}");
+        sleep(TTL * 2).await;
+        let joined = joined.lock().unwrap().take().unwrap();
+        assert!(joined.is_valid() && former.is_valid(), "nobody was evicted");
+        drop((joined, former));
+    }
 }
 
 // promise: forced-release
