@@ -159,7 +159,7 @@ impl Cluster {
     pub(crate) fn request(&self, change: Change) {
         let mut membership = self.membership();
         if !membership.is_requested(change) {
-            membership.request(Some(change));
+            membership.request(change);
             drop(membership);
             self.changed.notify_one();
         }

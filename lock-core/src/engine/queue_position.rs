@@ -25,7 +25,7 @@ pub(crate) struct QueuePositions {
 }
 
 /// The queues that a manager is leaving, the nodes that have not replied, and until when they are awaited: a runtime that nobody drives must
-/// not keep a later request back. There are as many as such requests are in flight.
+/// not keep a later request back. As many as there are such requests in flight.
 #[derive(Default)]
 pub(super) struct Leaving(Mutex<BTreeMap<String, (NodeSet, Instant)>>);
 
@@ -83,7 +83,9 @@ impl LeaveInFlight {
     fn begin(engine: &Arc<Engine>, keys: &LockKeys, nodes: NodeSet) -> Self {
         let (engine, queue, until) = (Arc::clone(engine), keys.queue().to_owned(), Instant::now() + LEAVE_TIMEOUT);
         let mut leaving = engine.leaving.0.lock();
-        let (all, _) = leaving.get(&queue).copied().unwrap_or((nodes, until));
+        let others = leaving.get(&queue).filter(|(_, until)| Instant::now() < *until);
+        // Of several requests, the time of the first: then a call is answered by one more.
+        let (all, until) = others.copied().unwrap_or((nodes, until));
         leaving.insert(queue.clone(), (all.union(nodes), until));
         drop(leaving);
         Self { engine, queue, nodes }

@@ -24,7 +24,7 @@ pub(super) struct Interrupted {
 }
 
 impl Interrupted {
-    /// Leaves what a release that is dropped has not done to the home.
+    /// Hands what a dropped release has left to do over to the home.
     pub(super) fn leave(release: &mut Release) {
         let &mut Release { ref engine, ref keys, owner, expires, unacknowledged: nodes, .. } = release;
         let (background, now) = (&engine.background, Instant::now());
@@ -34,10 +34,8 @@ impl Interrupted {
         // The position may belong to a caller that came later.
         let footprint =
             Footprint { keys: keys.clone(), owner, ttl: expires - now, nodes, position: QueuePosition::None };
-        let tracked = release.tracked.take();
-        background
-            .unawaited
-            .add_interrupted(now + PAUSE, Self { engine: Arc::downgrade(engine), footprint, expires, tracked });
+        let left = Self { engine: Arc::downgrade(engine), footprint, expires, tracked: release.tracked.take() };
+        background.unawaited.add_interrupted(now + PAUSE, left, &background.finished);
     }
 
     pub(super) fn send_again(mut self) {

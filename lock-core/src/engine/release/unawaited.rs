@@ -27,8 +27,8 @@ struct Waiting {
 /// When to look at a release, and a number that tells it from others.
 type Place = (Instant, u64);
 
-/// The releases of a manager that nobody waits for, in the order in which to look at them. There are as many as requests are in flight, and
-/// those that runtimes interrupted: no more than locks were held when these were shut down.
+/// The releases of a manager that nobody waits for, in the order in which to look at them: as many as there are such requests in flight, and
+/// those whose runtime was shut down.
 #[derive(Default)]
 pub(crate) struct UnawaitedReleases {
     state: Mutex<State>,
@@ -66,10 +66,7 @@ impl Unawaited {
         *waiting = Some(Waiting { release, place });
         drop(waiting);
         unawaited.look();
-        // A shutdown may have ended the others before this one was added.
-        if background.finished.is_cancelled() {
-            background.unawaited.end();
-        }
+        background.unawaited.end_if_finished(&background.finished);
     }
 
     /// Gives it a task, unless only replies are missing that decide nothing: those are awaited until the key has expired.
@@ -79,16 +76,21 @@ impl Unawaited {
         release.count_received();
         let until = release.waits_until(now);
         if until > now {
-            *place = release.engine.background.unawaited.add(until, Left::Waiting(Arc::clone(&self)));
+            let engine = Arc::clone(&release.engine);
+            *place = engine.background.unawaited.add(until, Left::Waiting(Arc::clone(&self)));
+            drop(left);
+            engine.background.unawaited.end_if_finished(&engine.background.finished);
             return;
         }
         let waiting = left.take();
         // Dropping a release, or spawning it, may run any code.
         drop(left);
-        if let Some(Waiting { release, .. }) = waiting
-            && now < release.expires
-        {
-            release.go_on();
+        if let Some(Waiting { mut release, .. }) = waiting {
+            if now < release.expires {
+                release.go_on();
+            } else {
+                release.set_verdict(Verdict::Unknown);
+            }
         }
     }
 
@@ -100,7 +102,7 @@ impl Unawaited {
             return;
         }
         let waiting = left.take();
-        // As above.
+        // Dropping a release, or spawning it, may run any code.
         drop(left);
         if let Some(Waiting { release, place }) = waiting {
             release.engine.background.unawaited.remove(place);
@@ -131,8 +133,16 @@ impl UnawaitedReleases {
         place
     }
 
-    pub(super) fn add_interrupted(&self, at: Instant, release: Interrupted) {
+    pub(super) fn add_interrupted(&self, at: Instant, release: Interrupted, finished: &CancellationToken) {
         self.add(at, Left::Interrupted(release));
+        self.end_if_finished(finished);
+    }
+
+    /// A shutdown may have ended all others just before one was added.
+    fn end_if_finished(&self, finished: &CancellationToken) {
+        if finished.is_cancelled() {
+            self.end();
+        }
     }
 
     fn remove(&self, place: Place) {

@@ -217,7 +217,7 @@ fn held(detail: &str, letter: &str) -> Option<Reply> {
 
 /// The remaining time of a key that somebody else wrote and that is there for thousands of years, which Lua writes with an exponent.
 fn parse_far(millis: &str) -> Option<u64> {
-    let is_far = |millis: f64| (1e14..1e18).contains(&millis);
+    let is_far = |millis: f64| (1e14..1e19).contains(&millis);
     (millis.contains('e') && millis.parse().is_ok_and(is_far)).then_some(MAX_TOKEN)
 }
 

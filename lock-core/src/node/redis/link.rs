@@ -48,7 +48,7 @@ pub(super) struct Session {
     worker: Task,
 }
 
-/// How many commands are in flight beside the requests. Together they are far fewer than the fifty for which a connection has room at least.
+/// How many commands are awaited beside the requests. Together they are far fewer than the fifty for which a connection has room at least.
 const MAX_BESIDE: usize = 16;
 
 /// Starts to use a connection, over which `pushes` arrive, and prepares it.

@@ -120,7 +120,7 @@ fn find(answers: &[Answer], seeds: usize, slot: u16) -> Result<(&str, u16), Node
             Err(error) => said.push(format!("{seed}: {error}")),
         }
     }
-    // One that refuses costs no more than one that is away.
+    // One that refuses does not count against a majority. Without one, what it says has a remedy.
     if let Some(owner) = majority(&named, seeds) {
         return Ok(*owner);
     }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_that_refuses_costs_no_more_than_one_that_is_away() {
+    fn a_seed_that_refuses_does_not_count_against_a_majority() {
         let refused = || Err(Refusal::NotRedis.into());
         assert_eq!(found([refused(), knows("h1", &["a"]), knows("h1", &["a"])]), Ok("h1".into()));
         let named = found([knows("h1", &["a"]), refused(), Err(NodeError::TimedOut)]);

@@ -138,8 +138,8 @@ impl Membership {
     }
 
     /// Asks for a change, instead of the one that was asked for before.
-    pub fn request(&mut self, change: Option<Change>) {
-        self.request = change;
+    pub fn request(&mut self, change: Change) {
+        self.request = Some(change);
     }
 
     /// Whether this change is asked for.

@@ -44,7 +44,7 @@ pub(super) enum Event {
     /// A fence that was read under a roster.
     Fence(usize, (SetId, u64), FenceReading),
     /// What its user asks for.
-    Ask(Option<Change>),
+    Ask(Change),
 }
 
 /// What minds become: they are compared by hash, and many states share them.

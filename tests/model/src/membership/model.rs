@@ -102,7 +102,7 @@ impl MembershipModel {
     }
 
     fn ask(&self, mind: &Shared<Mind>, change: Change) -> Shared<Mind> {
-        self.memo.after(mind, hash_of(&("ask", change)), || Event::Ask(Some(change)), 0, &self.setting)
+        self.memo.after(mind, hash_of(&("ask", change)), || Event::Ask(change), 0, &self.setting)
     }
 
     /// All connections to a node were lost, with the requests on them. Each client inspects it before anything else.

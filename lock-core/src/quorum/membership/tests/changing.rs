@@ -86,14 +86,14 @@ fn a_longer_max_ttl_is_a_change_and_a_shorter_one_is_not() {
     assert_eq!((longer.standings().as_str(), longer.generation()), ("aaa", 2));
     world.settle(&mut client);
     assert_eq!((client.standings().as_str(), client.generation()), ("aaa", 2));
-    client.membership.request(Some(Change::LowerMaxTtl(MAX_TTL)));
+    client.membership.request(Change::LowerMaxTtl(MAX_TTL));
     world.settle(&mut client);
     let roster = client.membership.roster().unwrap();
     assert_eq!((roster.max_ttl, roster.quarantine_ttl), (MAX_TTL, 2 * MAX_TTL), "joins sit out the old one");
-    client.membership.request(Some(Change::LowerQuarantine { generation: 2 }));
+    client.membership.request(Change::LowerQuarantine { generation: 2 });
     world.settle(&mut client);
     assert_eq!(client.generation(), 3, "it may have been raised since");
-    client.membership.request(Some(Change::LowerQuarantine { generation: 3 }));
+    client.membership.request(Change::LowerQuarantine { generation: 3 });
     world.settle(&mut client);
     assert_eq!(client.membership.roster().unwrap().quarantine_ttl, MAX_TTL);
 }
