@@ -78,7 +78,7 @@ impl<T, const TIMEOUT_MS: u64> Counted<T, TIMEOUT_MS> {
     ///
     /// # Errors
     ///
-    /// 503 `lock-buffer-full` if the manager had no room for the body, 413 if it never has, and 408 if the body arrived too slowly.
+    /// 503 `lock-buffer-full` if the manager had no room for the body, 413 if it never will, and 408 if the body arrived too slowly.
     pub fn into_parts(self, policy: &Policy) -> Result<(T, ReadBytes), LockRejection> {
         match self.value {
             Ok(value) => Ok((value, self.read)),

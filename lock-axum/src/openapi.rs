@@ -12,7 +12,7 @@ use crate::problem::{BUFFER_FULL, BUSY, KEY_INVALID, LOST, ProblemType, UNAVAILA
 use crate::rejection::LockRejection;
 
 /// Each status of a rejection, for any route: what it means, and the types of its problem documents beside `about:blank`.
-const RESPONSES: [(StatusCode, &str, &[ProblemType]); 5] = [
+const RESPONSES: [(StatusCode, &str, &[ProblemType]); 6] = [
     (
         StatusCode::BAD_REQUEST,
         "The lock cannot be named from the request, or the body could not be read.",
@@ -20,6 +20,7 @@ const RESPONSES: [(StatusCode, &str, &[ProblemType]); 5] = [
     ),
     (StatusCode::REQUEST_TIMEOUT, "The body of the request did not arrive in time.", &[]),
     (StatusCode::CONFLICT, "The resource is locked by another request. Send it again.", &[BUSY]),
+    (StatusCode::PAYLOAD_TOO_LARGE, "The body of the request is larger than the service keeps in memory.", &[]),
     (
         StatusCode::INTERNAL_SERVER_ERROR,
         "The lock was lost before the request completed, which may or may not have taken effect (lock-lost), or the service \
@@ -33,7 +34,7 @@ const RESPONSES: [(StatusCode, &str, &[ProblemType]); 5] = [
     ),
 ];
 
-/// The responses of the lock for `#[utoipa::path]`, with the feature `utoipa`: 400, 408, 409, 500 and 503, as problem documents.
+/// The responses of the lock for `#[utoipa::path]`, with the feature `utoipa`: 400, 408, 409, 413, 500 and 503, as problem documents.
 ///
 /// What a route sets itself, it has to state itself, too: another `busy_status`, the responses of `on_error`, and 403 with `adopt`.
 ///

@@ -26,7 +26,7 @@ pin_project! {
 struct HeldLock<G> {
     // Polled for its wake-up only.
     lost: Pin<Box<dyn Future<Output = ()> + Send>>,
-    // Of the first poll, as the scope around that may be gone which the handler was in.
+    // Made with the first poll: the scope that the handler ran in may be gone by then.
     scope: Option<Scope>,
     guard: G,
 }

@@ -54,11 +54,14 @@ impl Upload {
     /// Polls the body for its next part.
     pub(crate) fn poll_frame(
         &mut self,
-        body: Pin<&mut Body>,
+        mut body: Pin<&mut Body>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Part>, Stopped>> {
-        match body.poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => Poll::Ready(self.count(&frame).map(|()| Some(Ok(frame)))),
+        match body.as_mut().poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let to_come = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+                Poll::Ready(self.count(&frame, to_come).map(|()| Some(Ok(frame))))
+            }
             Poll::Ready(end) => Poll::Ready(Ok(end)),
             Poll::Pending => self.poll_stopped(cx).map(Err),
         }
@@ -78,7 +81,8 @@ impl Upload {
         self.account
     }
 
-    fn count(&mut self, frame: &Frame<Bytes>) -> Result<(), Stopped> {
+    /// Counts a frame, behind which at least so many bytes come.
+    fn count(&mut self, frame: &Frame<Bytes>, to_come: usize) -> Result<(), Stopped> {
         if Instant::now() >= self.ends {
             return Err(Stopped::TimedOut(self.timeout));
         }
@@ -87,8 +91,9 @@ impl Upload {
                 if !self.account.complete() {
                     return Err(Stopped::GivenUp);
                 }
-                // Which will not fit later either.
-                Err(self.account.exceeds_all(data.len()).map_or(Stopped::Full, Stopped::TooLarge))
+                // If it alone is too large, it will not fit later either.
+                let more = data.len().saturating_add(to_come);
+                Err(self.account.exceeds_all(more).map_or(Stopped::Full, Stopped::TooLarge))
             }
             _ => Ok(()),
         }

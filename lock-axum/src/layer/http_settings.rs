@@ -117,7 +117,7 @@ impl LockLayer {
     ///
     /// The bodies of all requests that wait for locks of the manager have a limit of their own,
     /// [`max_buffered_bytes`](lock_core::LockManagerBuilder::max_buffered_bytes). A request whose body exceeds it is
-    /// answered with 503 `lock-buffer-full`.
+    /// answered with 503 `lock-buffer-full`, or with 413 if that body alone does.
     ///
     /// From zero to the manager's `max_buffered_bytes`. Defaults to 2 MiB.
     ///

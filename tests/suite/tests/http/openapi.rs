@@ -35,7 +35,7 @@ async fn an_openapi_document_has_the_responses_of_the_lock() {
     let document = serde_json::to_value(Api::openapi()).unwrap();
     let documented = &document["paths"]["/stock/{sku}"]["post"]["responses"];
     let statuses: Vec<_> = documented.as_object().unwrap().keys().collect();
-    assert_eq!(statuses, ["200", "400", "408", "409", "500", "503"]);
+    assert_eq!(statuses, ["200", "400", "408", "409", "413", "500", "503"]);
 
     let nodes = nodes();
     let locks = manager(&nodes);
