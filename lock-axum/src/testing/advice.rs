@@ -13,8 +13,11 @@ pub(super) fn advice(schedule: &Schedule, takes_locks: bool) -> String {
         }
         Question::Race | Question::Unlocked => match names_that_differ(schedule) {
             Some(names) => format!("{names}: locks exclude each other only if their names are the same."),
-            None if schedule.step.is_none() || facts.excluded => format!(
+            None if schedule.step.is_none() => format!(
                 "{held} has answered, and its work goes on without the lock: await it in the handler."
+            ),
+            None if facts.excluded => format!(
+                "Another request waited for the lock of {held}, and the check is false all the same. Either what that one had read before was stale: read after the lock is taken. Or {held} has answered, and its work goes on without the lock: await it in the handler."
             ),
             None if facts.held_a_lock => format!(
                 "{held} holds a lock at this step, and the others go on: they take none, only to read, or a permit. Writers need the lock alone."

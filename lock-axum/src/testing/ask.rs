@@ -131,12 +131,12 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
         for first in 0..self.runner.trial.work.len() {
             let (mut at, mut runs) = (1, 0);
             loop {
-                if at > bound {
+                let ran = self.run(Plan { question: Some(question), first, at, second: None }).await?;
+                let was_held = ran.carried.was_held;
+                if was_held && at > bound {
                     self.outcome.more_steps(first, bound);
                     break;
                 }
-                let ran = self.run(Plan { question: Some(question), first, at, second: None }).await?;
-                let was_held = ran.carried.was_held;
                 if ran.carried.applies {
                     found |= self.count(question, first, ran);
                 }

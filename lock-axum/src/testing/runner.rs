@@ -63,7 +63,16 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
             Some(made) => made.map_err(Problem::StatePanicked)?,
             None => return Err(Problem::StateNeverReady { limit: self.trial.max_time }),
         };
-        let tasks = alive_tasks();
+        // What was spawned for the state, and has just been left, ends with its next poll.
+        let mut tasks = alive_tasks();
+        loop {
+            self.clock.pass(0).await;
+            let left = alive_tasks();
+            if left >= tasks {
+                break;
+            }
+            tasks = left;
+        }
         let masters = Masters::new();
         let mut requests = Vec::new();
         for (index, work) in self.trial.work.iter().enumerate() {

@@ -109,6 +109,19 @@ async fn a_loop_of_steps_ends_with_the_bound() {
 }
 
 #[tokio::test]
+async fn a_request_may_have_as_many_steps_as_the_bound() {
+    for (steps, bound) in [(3, 3), (4, 3)] {
+        let many = trial().tasks(2, move |_, ()| async move {
+            for _ in 0..steps {
+                step("again").await;
+            }
+        });
+        let outcome = sound(many).max_steps(bound).only([Question::HangUp]).run().await;
+        assert_eq!(outcome.holds(), steps <= bound, "{outcome}");
+    }
+}
+
+#[tokio::test]
 async fn a_circle_of_locks_is_stuck_and_told_at_once() {
     async fn nested(locks: LockManager, names: [&'static str; 2]) -> bool {
         let _outer = locks.lock(names[0]).wait(Duration::from_secs(30)).acquire().await.unwrap();

@@ -206,6 +206,20 @@ async fn a_lock_that_is_taken_after_the_read() {
 }
 
 #[tokio::test]
+async fn a_lock_that_is_taken_right_after_the_read() {
+    async fn mutant(State(db): State<Db>, Extension(locks): Extension<LockManager>) -> Answer {
+        let stock = db.stock().await;
+        let selling = locks.lock("stock:42").run(async |_| {
+            payment().await;
+            db.sell(stock - 1).await;
+        });
+        selling.await.map_err(|_| StatusCode::CONFLICT)
+    }
+    let outcome = finds(Question::Race, trial(|| post(mutant))).await;
+    assert!(outcome.to_string().contains("read after the lock is taken"), "{outcome}");
+}
+
+#[tokio::test]
 async fn a_response_before_the_commit() {
     #[distributed_lock(resource = "stock:{sku}")]
     async fn mutant(Path((_user, sku)): Path<(String, String)>, State(db): State<Db>) -> StatusCode {
