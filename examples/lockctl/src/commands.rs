@@ -25,6 +25,10 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
         Command::Health => show(&set, Report::health).await,
         Command::Members => show(&set, Report::members).await,
         Command::Replace => {
+            let Some(before) = seen(&set).await? else { return Ok(false) };
+            if before.finds_no_set() {
+                eprintln!("lockctl: {}\nWhen all masters of the list answer, this forms one.", no_set(&set));
+            }
             let locks = connect(&set)?;
             wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
         }
@@ -190,7 +194,11 @@ async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn
     let wanted = args.max_ttl.as_millis();
     let is_lower = |set: &SetReport| set.max_ttl_ms <= wanted && set.quarantine_ms <= quarantine_of(args.max_ttl);
     let Some(before) = seen(set).await? else { return Ok(false) };
-    if let Some(known) = before.set.as_ref().filter(|set| before.quorum && is_lower(set)) {
+    if before.finds_no_set() {
+        eprintln!("lockctl: {}", no_set(set));
+        return Ok(false);
+    }
+    if let Some(known) = before.set.as_ref().filter(|_| before.quorum && before.all_sets(is_lower)) {
         eprintln!("nothing to do: {}", known.is_short_already(wanted));
         print(set, &before, Report::members)?;
         return Ok(true);
@@ -208,7 +216,7 @@ async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn
     }
     let report = Report::of(&locks).await;
     print(set, &report, Report::members)?;
-    let done = report.set.as_ref().is_some_and(is_lower);
+    let done = report.all_sets(is_lower);
     if !done {
         eprintln!(
             "max_ttl or the quarantine is still longer; is there a service with a longer max_ttl? It raises them again."

@@ -95,6 +95,11 @@ impl Report {
         self.set.is_none() && self.masters.iter().any(|master| master.answers)
     }
 
+    /// Whether this holds for the set of each shard. Not if one of them is not known.
+    pub(crate) fn all_sets(&self, holds: impl Fn(&SetReport) -> bool) -> bool {
+        self.further_shards.iter().chain([&self.set]).all(|set| set.as_ref().is_some_and(&holds))
+    }
+
     /// The seats of the set, and the masters of the list that have none.
     pub(crate) fn members(&self) -> String {
         let Some(set) = &self.set else { return format!("no set is known\n{}", self.health()) };

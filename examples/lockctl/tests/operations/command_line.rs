@@ -217,7 +217,13 @@ async fn looking_with_a_wrong_prefix_writes_nothing_and_says_that_there_is_no_se
                 assert!(server.keys(&format!("{prefix}*")).await.is_empty(), "{looks}");
             }
         }
-        lockctl(&list, "replace --timeout 30s").await.expect_done();
+        let lowered = lockctl(&list, &format!("max-ttl 1s --timeout 5s --prefix {prefix}")).await;
+        assert_eq!(lowered.status, Some(1), "{lowered:?}");
+        assert!(servers[0].keys(&format!("{prefix}*")).await.is_empty());
+        let formed = lockctl(&list, "replace --timeout 30s").await;
+        let is_new = prefix == "lock:";
+        assert_eq!(formed.err.contains("this forms one"), is_new, "{formed:?}");
+        formed.expect_done();
     }
     lockctl(&list, "inspect stock:42").await.expect_done();
 }
