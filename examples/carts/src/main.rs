@@ -92,9 +92,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
     println!("listening on http://{}", listener.local_addr()?);
     let serving = axum::serve(listener, app(locks.clone(), MemoryStore::default()));
-    serving.with_graceful_shutdown(locks.close_on(async { _ = tokio::signal::ctrl_c().await })).await?;
+    serving.with_graceful_shutdown(locks.close_on(stop_signal())).await?;
     locks.shutdown(Duration::from_secs(10)).await;
     Ok(())
+}
+
+/// Completes on Ctrl-C and, on Unix, on SIGTERM.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<Option<()>>();
+    tokio::select! { _ = tokio::signal::ctrl_c() => {}, _ = terminated => {} }
 }
 
 #[cfg(test)]

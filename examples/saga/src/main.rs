@@ -30,7 +30,6 @@ use std::time::Duration;
 use axum::{Extension, Router};
 use lock_axum::LockManager;
 use tokio::net::TcpListener;
-use tokio::signal::ctrl_c;
 
 use crate::shop::Shop;
 
@@ -43,7 +42,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["records", name, database] => serve(records::router(database)?, name).await?,
-        ["payments", database] => axum::serve(listen().await?, payments::router(database)?).await?,
+        ["payments", database] => {
+            let payments = axum::serve(listen().await?, payments::router(database)?);
+            payments.with_graceful_shutdown(stop_signal()).await?;
+        }
         ["shop", warehouse, payments, shipping] => {
             serve(shop::router(Shop::new(warehouse, payments, shipping)), "shop").await?;
         }
@@ -63,7 +65,7 @@ async fn serve(service: Router, name: &str) -> Result<(), Box<dyn Error>> {
     let (postgres, redis): (Vec<&str>, Vec<&str>) = urls.split(',').partition(|url| url.starts_with("postgres"));
     let locks = LockManager::builder().redis(redis).postgres(postgres).audience(name).connect().await?;
     let service = service.layer(Extension(locks.clone()));
-    axum::serve(listen().await?, service).with_graceful_shutdown(locks.close_on(ctrl_c())).await?;
+    axum::serve(listen().await?, service).with_graceful_shutdown(locks.close_on(stop_signal())).await?;
     locks.shutdown(Duration::from_secs(10)).await;
     Ok(())
 }
@@ -73,4 +75,19 @@ async fn listen() -> Result<TcpListener, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
     Ok(listener)
+}
+
+/// Completes on Ctrl-C and, on Unix, on SIGTERM.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<Option<()>>();
+    tokio::select! { _ = tokio::signal::ctrl_c() => {}, _ = terminated => {} }
 }

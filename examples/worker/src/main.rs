@@ -43,8 +43,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let report = Report::open(&database)?;
 
-    let working = tokio::spawn(work(locks.clone(), report));
-    locks.close_on(stop_signal()).await; // from now on, no run begins
+    let mut working = tokio::spawn(work(locks.clone(), report));
+    tokio::select! {
+        ended = &mut working => return Ok(ended?), // it panicked: whoever supervises this process starts it again
+        () = locks.close_on(stop_signal()) => {} // from now on, no run begins
+    }
     locks.shutdown(GRACE).await; // waits for a run to end; after the grace it loses its lock, which cancels it
     working.await?;
     Ok(())
