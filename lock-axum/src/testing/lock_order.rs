@@ -89,7 +89,8 @@ impl LockObserver for LockOrder {
         }
         let Some(outer) = Lease::current() else { return };
         let outer = outer.template();
-        if outer == inner || [outer, inner].contains(&OTHER) {
+        // One that is acquired again is the same lock: nobody waits for it.
+        if Lease::is_template_in_scope(inner) || [outer, inner].contains(&OTHER) {
             return;
         }
         let pair = (outer.to_owned(), inner.to_owned());

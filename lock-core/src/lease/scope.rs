@@ -126,6 +126,12 @@ impl Lease {
         Scope::inside_the_present_one(self.clone(), None)
     }
 
+    /// Whether this task runs under a lease of this template. Not public API.
+    #[doc(hidden)]
+    pub fn is_template_in_scope(template: &str) -> bool {
+        Self::find_in_scope(|lease| lease.template() == template).is_some()
+    }
+
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
     pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
         // The common case, without a timer.

@@ -29,6 +29,12 @@ async fn templates_that_are_nested_in_both_orders_are_warned_of_once_with_both_p
     delete_user(&locks, 7).await.unwrap();
     delete_user(&locks, 8).await.unwrap();
     assert!(LockOrder::reversed().is_empty(), "one order");
+    let user = || locks.lock("user:7").template("user:{id}");
+    let cart = locks.lock("cart:7").template("cart:{id}");
+    // The user's lock is acquired again, inside both.
+    let again = user().run(async |_| cart.run(async |_| user().run(async |_| ()).await).await);
+    again.await.unwrap().unwrap().unwrap();
+    assert!(LockOrder::reversed().is_empty(), "one order");
     pay_cart(&locks, 9).await.unwrap();
     pay_cart(&locks, 10).await.unwrap();
     let reversed = LockOrder::reversed();
