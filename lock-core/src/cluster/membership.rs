@@ -127,14 +127,33 @@ impl Cluster {
                 if member.last_inspection.lock().record.note(&error) {
                     super::events::step_failed(member.node.name(), &error);
                 }
-                self.membership().pause(node, true);
+                let paused = Paused::begin(self, node);
                 // Wakes callers that wait for the set to be formed.
                 self.changed.notify_one();
                 sleep(self.random.jitter(BACKOFF.1)).await;
-                self.membership().pause(node, false);
+                drop(paused);
             }
         }
         self.reschedule(node);
+    }
+}
+
+/// No step is carried out on a node while this is there: also if the background work moves to another runtime meanwhile.
+struct Paused<'a> {
+    cluster: &'a Cluster,
+    node: usize,
+}
+
+impl<'a> Paused<'a> {
+    fn begin(cluster: &'a Cluster, node: usize) -> Self {
+        cluster.membership().pause(node, true);
+        Self { cluster, node }
+    }
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.cluster.membership().pause(self.node, false);
     }
 }
 
