@@ -16,7 +16,7 @@ use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
 use crate::resource::Resource;
-use crate::waiting::{LocalHold, NotEntered};
+use crate::waiting::LocalHold;
 
 impl Inner {
     /// Takes the lock on a resource.
@@ -143,7 +143,7 @@ impl Caller<'_> {
     async fn try_once(&self, keys: LockKeys) -> Result<Box<Grant>, LockError> {
         // In an outage that lasts nobody waits.
         if let Some(last) = self.shard.turns.callers_before(&keys).filter(|_| !self.shard.engine.outage_lasts()) {
-            return Err(self.not_entered(NotEntered::TimedOut(last)));
+            return Err(self.answer_behind(last).await);
         }
         let mut attempted = self.attempt_once(&keys).await;
         // The refusal of one slot says which others are free. Without another attempt, a caller would be refused while they are.

@@ -16,7 +16,7 @@ use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::{kept_of_batch, set_order};
 use crate::resource::Resource;
-use crate::waiting::{LocalHold, NotEntered, Turn};
+use crate::waiting::{LocalHold, Turn};
 
 /// A lock of a set that has to be taken from the nodes.
 struct SetLock<'a> {
@@ -145,7 +145,7 @@ impl Inner {
         for SetLock { caller, keys, .. } in locks {
             let Shard { engine, turns } = caller.shard;
             if let Some(last) = turns.callers_before(keys).filter(|_| !engine.outage_lasts()) {
-                return Err(caller.not_entered(NotEntered::TimedOut(last)));
+                return Err(caller.answer_behind(last).await);
             }
         }
         // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
@@ -206,7 +206,7 @@ impl Inner {
         let kept = kept_of_batch(outcomes.iter().map(Result::is_ok));
         // Before the turns are passed on, so that the next caller's requests come after these releases.
         drop(outcomes.split_off(kept));
-        // Its turn is kept, with the place in the queues of the nodes that the attempt has entered.
+        // Its turn is kept. The attempt has entered no queue of a node: this caller does when it waits.
         let next = turns.split_off(kept).into_iter().next();
         (outcomes.into_iter().flatten().zip(turns).collect(), next)
     }

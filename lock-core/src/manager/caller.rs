@@ -12,7 +12,8 @@ use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::Failure;
-use crate::waiting::NotEntered;
+use crate::task::let_others_run;
+use crate::waiting::{LastAttempt, NotEntered};
 
 /// How long it takes at least to answer that there is no quorum, with jitter. Nothing may have been sent for it, and callers that
 /// try again at once would leave no processor time for reconnecting to the nodes.
@@ -103,6 +104,17 @@ impl<'a> Caller<'a> {
             NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
             NotEntered::Closed => LockError::ShuttingDown { resource, waited },
         }
+    }
+
+    /// The error of a caller that does not wait while others do. It may ask again at once, so the others run first, or nothing would be
+    /// released on a runtime with one thread.
+    pub(super) async fn answer_behind(&self, last: LastAttempt) -> LockError {
+        if last.had_no_quorum {
+            sleep_until(self.started() + self.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
+        } else {
+            let_others_run().await;
+        }
+        self.not_entered(NotEntered::TimedOut(last))
     }
 
     /// The error for a lock of which too little validity is left.

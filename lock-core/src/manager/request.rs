@@ -192,7 +192,8 @@ impl LockRequest {
     /// Of a permit, it makes a second attempt if another slot is free than the one that it tried.
     ///
     /// In a burst of callers it may have to wait in line for its attempt, but at most for the node timeout. The answer comes
-    /// within two node timeouts, or three if its request had to wait for a connection.
+    /// within two node timeouts, or three if its request had to wait for a connection; a reader that asks whether it may share a lock, and
+    /// the second attempt at a permit, take up to two more.
     ///
     /// # Errors
     ///

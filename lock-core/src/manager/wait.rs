@@ -71,6 +71,7 @@ impl<'a> Caller<'a> {
                     continue;
                 }
                 Failure::NoQuorum => {
+                    turn.had_no_quorum(&failed.votes);
                     self.check_open()?;
                     if engine.outage_lasts() {
                         turn.report_no_quorum(&failed.votes, options.ttl);

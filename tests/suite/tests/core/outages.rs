@@ -188,3 +188,42 @@ async fn a_caller_that_does_not_wait_learns_of_the_outage_that_another_one_rides
     assert!(!riding_out.is_finished());
     riding_out.abort();
 }
+
+// promise: distinct-errors
+#[tokio::test(start_paused = true)]
+async fn a_caller_behind_one_that_found_no_quorum_learns_of_it() {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.builder().connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(HANGS));
+    let wait = |millis| tokio::spawn(locks.lock("r").wait(Duration::from_millis(millis)).acquire());
+    // The first gives up before its attempt is over. The second makes its own while the third waits behind it.
+    let [first, second, third] = [40, 5000, 300].map(wait);
+    for caller in [first, third] {
+        let error = caller.await.unwrap().unwrap_err();
+        assert!(matches!(error, LockError::NoQuorum { .. }), "{error}");
+    }
+    assert!(!second.is_finished());
+    second.abort();
+}
+
+#[tokio::test]
+async fn a_caller_that_asks_again_at_once_lets_others_run() {
+    let cluster = MemoryCluster::new(3);
+    let locks = cluster.manager();
+    let held = locks.lock("r").acquire().await.unwrap();
+    let behind = tokio::spawn(locks.lock("r").wait(WAIT).acquire());
+    eventually_async("it waits", async || !locks.waiting().is_empty()).await;
+    drop(held);
+    let asked_again = async {
+        let mut refused = 0;
+        while locks.lock("r").try_acquire().await.is_err() && locks.lock_all(["q", "r"]).try_acquire().await.is_err() {
+            refused += 1;
+            assert!(refused < 100_000, "nobody else runs");
+            if behind.is_finished() {
+                break;
+            }
+        }
+    };
+    asked_again.await;
+    drop(behind.await.unwrap().unwrap());
+}
