@@ -20,8 +20,8 @@ use crate::upload::{Stopped, Upload};
 ///
 /// # Errors
 ///
-/// 413 if the body has more than `limit` bytes, or more than the manager ever has room for, 503 if it has none now, 408 if it arrives too slowly, 400 if it could not be
-/// read.
+/// 413 if the body has more than `limit` bytes, or more than the manager ever has room for, 503 if it has none now, 408 if it arrives too
+/// slowly, 400 if it could not be read.
 pub(super) async fn buffer(
     mut body: Body,
     limit: usize,
