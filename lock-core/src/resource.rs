@@ -73,17 +73,18 @@ pub(crate) fn check_node_name(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() {
         return Err(InvalidName::Length { len: 0, min: 1 });
     }
-    match name.char_indices().find(|(_, c)| c.is_control()) {
-        Some((at, character)) => Err(InvalidName::Character { character, at }),
-        None => Ok(()),
-    }
+    check_characters(name, char::is_control)
 }
 
 fn check(name: &str, min: usize) -> Result<(), InvalidName> {
     if name.len() < min || name.len() > MAX_RESOURCE_LEN {
         return Err(InvalidName::Length { len: name.len(), min });
     }
-    match name.char_indices().find(|(_, c)| c.is_control() || matches!(c, '{' | '}')) {
+    check_characters(name, |c| c.is_control() || matches!(c, '{' | '}'))
+}
+
+fn check_characters(name: &str, is_invalid: impl Fn(char) -> bool) -> Result<(), InvalidName> {
+    match name.char_indices().find(|(_, c)| is_invalid(*c)) {
         Some((at, character)) => Err(InvalidName::Character { character, at }),
         None => Ok(()),
     }

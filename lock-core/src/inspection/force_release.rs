@@ -121,10 +121,9 @@ impl ForceRelease {
                 }
                 EvictVerdict::Again { above } if round < MAX_ROUNDS => highest = highest.max(above),
                 EvictVerdict::NoQuorum => return Err(self.no_quorum(began, &replies)),
-                EvictVerdict::Again { .. } => return Err(self.superseded(began, &replies)),
-                EvictVerdict::Superseded => {
+                verdict @ (EvictVerdict::Again { .. } | EvictVerdict::Superseded) => {
                     // Readers have it still, beside another one that joined them.
-                    if !is_shared {
+                    if verdict == EvictVerdict::Superseded && !is_shared {
                         self.leases.revoke_evicted(&holders);
                     }
                     return Err(self.superseded(began, &replies));
