@@ -63,16 +63,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
             Some(made) => made.map_err(Problem::StatePanicked)?,
             None => return Err(Problem::StateNeverReady { limit: self.trial.max_time }),
         };
-        // What was spawned for the state, and has just been left, ends with its next poll.
-        let mut tasks = alive_tasks();
-        loop {
-            self.clock.pass(0).await;
-            let left = alive_tasks();
-            if left >= tasks {
-                break;
-            }
-            tasks = left;
-        }
+        let tasks = self.settled_tasks().await;
         let masters = Masters::new();
         let mut requests = Vec::new();
         for (index, work) in self.trial.work.iter().enumerate() {
@@ -107,6 +98,19 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let answers: Vec<_> = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
         let check = if carried.applies { self.check(plan, state, &answers, &mut facts).await? } else { true };
         Ok(Ran { carried, check, facts, answers })
+    }
+
+    /// How many tasks there are without those that end with their next poll, such as one that the state has just left.
+    async fn settled_tasks(&self) -> usize {
+        let mut tasks = alive_tasks();
+        loop {
+            self.clock.pass(0).await;
+            let left = alive_tasks();
+            if left >= tasks {
+                return tasks;
+            }
+            tasks = left;
+        }
     }
 
     /// The output of a future of the program, or what it said when it panicked.
