@@ -26,8 +26,8 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
         Command::Members => show(&set, Report::members).await,
         Command::Replace => {
             let Some(before) = seen(&set).await? else { return Ok(false) };
-            if before.finds_no_set() {
-                eprintln!("lockctl: {}\nWhen all masters of the list answer, this forms one.", no_set(&set));
+            if !shows_set(&set, &before) {
+                eprintln!("When all masters of the list answer, this forms one.");
             }
             let locks = connect(&set)?;
             wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
@@ -62,12 +62,16 @@ fn look(set: &SetArgs) -> Result<LockManager, Box<dyn Error>> {
 
 /// Whether there is a set to look at. Says so if not.
 async fn has_set(set: &SetArgs, locks: &LockManager) -> bool {
-    match timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(locks)).await {
-        Ok(report) if report.finds_no_set() => eprintln!("lockctl: {}", no_set(set)),
-        Ok(_) => return true,
-        Err(_) => eprintln!("no answer within the timeout"),
+    seen_by(set, locks).await.is_some_and(|report| shows_set(set, &report))
+}
+
+/// Whether a report is of a set. Says so if not.
+fn shows_set(set: &SetArgs, report: &Report) -> bool {
+    let finds_no_set = report.finds_no_set();
+    if finds_no_set {
+        eprintln!("lockctl: {}", no_set(set));
     }
-    false
+    !finds_no_set
 }
 
 fn no_set(set: &SetArgs) -> String {
@@ -111,20 +115,21 @@ fn masters(set: &SetArgs) -> Result<LockManagerBuilder, Box<dyn Error>> {
 
 /// What the masters have, if they say so in time.
 async fn seen(set: &SetArgs) -> Result<Option<Report>, Box<dyn Error>> {
-    let locks = look(set)?;
-    let report = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(&locks)).await.ok();
+    Ok(seen_by(set, &look(set)?).await)
+}
+
+async fn seen_by(set: &SetArgs, locks: &LockManager) -> Option<Report> {
+    let report = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(locks)).await.ok();
     if report.is_none() {
         eprintln!("no answer within the timeout");
     }
-    Ok(report)
+    report
 }
 
 async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
     let Some(report) = seen(set).await? else { return Ok(false) };
     print(set, &report, text)?;
-    if report.finds_no_set() {
-        eprintln!("lockctl: {}", no_set(set));
-    }
+    shows_set(set, &report);
     Ok(report.complete)
 }
 
@@ -194,8 +199,7 @@ async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn
     let wanted = args.max_ttl.as_millis();
     let is_lower = |set: &SetReport| set.max_ttl_ms <= wanted && set.quarantine_ms <= quarantine_of(args.max_ttl);
     let Some(before) = seen(set).await? else { return Ok(false) };
-    if before.finds_no_set() {
-        eprintln!("lockctl: {}", no_set(set));
+    if !shows_set(set, &before) {
         return Ok(false);
     }
     if let Some(known) = before.set.as_ref().filter(|_| before.quorum && before.all_sets(is_lower)) {
