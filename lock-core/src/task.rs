@@ -30,11 +30,12 @@ impl Task {
         Self { work, on_runtime }
     }
 
-    /// Ends the task: it is not polled again. If it is being polled at this moment, it ends with that poll.
-    pub(crate) fn end(&self) {
-        self.work.end();
+    /// Ends the task: it is not polled again. Returns whether it is being polled at this moment, and ends with that poll.
+    pub(crate) fn end(&self) -> bool {
+        let is_polled = self.work.end();
         // So that its runtime forgets it, too, when it runs again.
         self.on_runtime.abort();
+        is_polled
     }
 
     /// Waits until its runtime has forgotten the task, because it was ended or is done.
@@ -56,16 +57,18 @@ struct Work {
 }
 
 impl Work {
-    fn end(&self) {
+    /// Returns whether it is being polled.
+    fn end(&self) -> bool {
         self.ended.store(true, Ordering::SeqCst);
         let future = match self.future.try_lock() {
             Ok(mut future) => future.take(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
-            // It is being polled, and its runtime drops it after that. To wait for it could take as long as what blocks it.
-            Err(TryLockError::WouldBlock) => None,
+            // Its runtime drops it after that. To wait for it could take as long as what blocks it.
+            Err(TryLockError::WouldBlock) => return true,
         };
         // Bound to a name, so that it is dropped when the lock is free again.
         drop(future);
+        false
     }
 }
 
@@ -151,7 +154,7 @@ mod tests {
         });
         runtime.block_on(tokio::task::yield_now());
         assert!(!dropped.is_cancelled());
-        task.end();
+        assert!(!task.end());
         assert!(dropped.is_cancelled());
         runtime.block_on(task.gone());
         assert!(task.is_finished());
@@ -179,7 +182,7 @@ mod tests {
         });
         is_entered.recv_timeout(PATIENCE).unwrap();
         // Returns although the poll goes on.
-        task.end();
+        assert!(task.end());
         leave.send(()).unwrap();
         running.join().unwrap();
     }

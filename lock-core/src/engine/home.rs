@@ -33,7 +33,7 @@ pub(crate) struct Home {
     clusters: Mutex<Vec<Arc<Cluster>>>,
     pub(super) stop: CancellationToken,
     /// What to start on a new home.
-    works: Mutex<Vec<Box<Work>>>,
+    works: Mutex<Vec<Work>>,
     state: Mutex<State>,
     /// Whether there is no home: there has been none, or it was shut down.
     is_vacant: AtomicBool,
@@ -46,14 +46,38 @@ pub(crate) struct Home {
     pub(super) answers: AtomicU64,
 }
 
-type Work = dyn Fn() -> BoxFuture<'static, ()> + Send + Sync;
+struct Work {
+    start: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
+    /// Its task on the home. Before that, those on earlier ones that were being polled when it moved.
+    tasks: Vec<Task>,
+}
+
+impl Work {
+    /// Ends it where it runs.
+    fn end(&mut self) {
+        self.tasks.retain(Task::end);
+    }
+
+    /// Starts it on a runtime, as soon as it is not being polled on an earlier one: it never runs twice at once.
+    fn start_on(&mut self, runtime: &Handle) {
+        let (earlier, work) = (self.tasks.clone(), (self.start)());
+        self.tasks.push(Task::spawn_on(runtime, async move {
+            all_gone(&earlier).await;
+            work.await;
+        }));
+    }
+}
+
+async fn all_gone(tasks: &[Task]) {
+    join_all(tasks.iter().map(Task::gone)).await;
+}
 
 #[derive(Default)]
 struct State {
     /// Counts the moves.
     tenure: u64,
     runtime: Option<Handle>,
-    /// The background tasks. Those that are finished are forgotten when one is added.
+    /// The other background tasks. Those that are finished are forgotten when one is added.
     tasks: Vec<Task>,
     /// The runtimes that watch.
     watching: HashSet<Id>,
@@ -84,7 +108,7 @@ impl Home {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.works.lock().push(Box::new(move || Box::pin(work())));
+        self.works.lock().push(Work { start: Box::new(move || Box::pin(work())), tasks: Vec::new() });
     }
 
     /// The runtime that is the home, if there ever was one.
@@ -114,13 +138,14 @@ impl Home {
         };
         self.is_vacant.store(false, Ordering::Release);
         // In this order: nothing is sent over an old connection when there is a new one, even if the old home runs again.
-        before.iter().for_each(Task::end);
+        let mut works = self.works.lock();
+        works.iter_mut().for_each(Work::end);
+        before.iter().for_each(|task| _ = task.end());
         self.each_cluster(Cluster::begin);
-        let mut tasks = vec![Task::spawn_on(runtime, Occupied { home: Arc::clone(self), tenure }.answer())];
-        for work in &*self.works.lock() {
-            tasks.push(Task::spawn_on(runtime, work()));
-        }
-        self.state.lock().tasks.append(&mut tasks);
+        let answering = Task::spawn_on(runtime, Occupied { home: Arc::clone(self), tenure }.answer());
+        works.iter_mut().for_each(|work| work.start_on(runtime));
+        drop(works);
+        self.state.lock().tasks.push(answering);
         self.changed.notify_waiters();
         true
     }
@@ -130,12 +155,14 @@ impl Home {
         let tasks = {
             let _moving = self.moving.lock();
             self.stop.cancel();
-            take(&mut self.state.lock().tasks)
+            let mut tasks = take(&mut self.state.lock().tasks);
+            self.works.lock().iter_mut().for_each(|work| tasks.append(&mut work.tasks));
+            tasks
         };
-        tasks.iter().for_each(Task::end);
+        tasks.iter().for_each(|task| _ = task.end());
         self.each_cluster(Cluster::end);
         self.changed.notify_waiters();
-        _ = timeout(END_GRACE, join_all(tasks.iter().map(Task::gone))).await;
+        _ = timeout(END_GRACE, all_gone(&tasks)).await;
         // A task that was being polled when it was ended may have opened a connection with that poll.
         self.each_cluster(Cluster::end);
     }

@@ -33,13 +33,7 @@ struct Leases {
     due: BTreeSet<(Instant, u64)>,
     /// Until when the renewer sleeps, or last slept; `None` if it sleeps without an end.
     asleep_until: Option<Instant>,
-    /// Counts the renewers. One that was being polled when the home moved goes on until the end of that poll, beside the next one.
-    renewer: u64,
 }
-
-/// Another renewer has taken over.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TakenOver;
 
 struct Registered {
     lease: Lease,
@@ -91,13 +85,9 @@ impl LeaseRegistry {
         self.wake_if_earlier(leases, due);
     }
 
-    /// Takes a lease that is due, for this renewer. It is not due again before it is rescheduled.
-    pub(super) fn take_due(&self, renewer: u64, now: Instant) -> Option<Lease> {
+    /// Takes a lease that is due. It is not due again before it is rescheduled.
+    pub(super) fn take_due(&self, now: Instant) -> Option<Lease> {
         let mut leases = self.leases.lock();
-        // What it took would be dropped with it.
-        if leases.renewer != renewer {
-            return None;
-        }
         let (due, id) = leases.due.first().copied().filter(|(due, _)| *due <= now)?;
         leases.due.remove(&(due, id));
         let registered = leases.registered.get_mut(&id)?;
@@ -106,18 +96,15 @@ impl LeaseRegistry {
         Some(registered.lease.clone())
     }
 
-    /// Begins another renewer, whose number is returned, and makes every lease due that an earlier one took and did not reschedule: its
-    /// runtime was shut down, or does not run.
-    pub(super) fn take_over(&self) -> u64 {
+    /// Makes every lease due that an earlier renewer took and did not reschedule: its runtime was shut down, or does not run.
+    pub(super) fn take_over(&self) {
         let mut leases = self.leases.lock();
         let now = Instant::now();
-        leases.renewer += 1;
-        let Leases { registered, due, renewer, .. } = &mut *leases;
+        let Leases { registered, due, .. } = &mut *leases;
         for (id, lease) in registered.iter_mut().filter(|(_, registered)| registered.due.is_none()) {
             lease.due = Some(now);
             due.insert((now, *id));
         }
-        *renewer
     }
 
     /// How long locks on a resource were held lately; `None` if that is not known.
@@ -125,16 +112,13 @@ impl LeaseRegistry {
         self.hold_times.typical(resource)
     }
 
-    /// Until when this renewer sleeps, unless it is [woken earlier](Self::earlier): until the next lease is due. If there is none, it sleeps
+    /// Until when the renewer sleeps, unless it is [woken earlier](Self::earlier): until the next lease is due. If there is none, it sleeps
     /// on until the time that it was going to sleep to, so that locks that come and go do not wake it each time.
-    pub(super) fn next_due(&self, renewer: u64) -> Result<Option<Instant>, TakenOver> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         let mut leases = self.leases.lock();
-        if leases.renewer != renewer {
-            return Err(TakenOver);
-        }
         let next = leases.due.first().map(|(due, _)| *due);
         leases.asleep_until = next.or_else(|| leases.asleep_until.filter(|until| *until > Instant::now()));
-        Ok(leases.asleep_until)
+        leases.asleep_until
     }
 
     /// Ends the leases of holders that were evicted, which need not wait for their next renewal, and releases what they still have.
@@ -196,7 +180,7 @@ mod tests {
         registry.add(guard.lease(), due);
         assert!(was_woken());
         registry.remove(&guard, Instant::now());
-        assert_eq!(registry.next_due(0), Ok(Some(due)), "it looks again, and finds none");
+        assert_eq!(registry.next_due(), Some(due), "it looks again, and finds none");
         registry.add(guard.lease(), due + Duration::from_millis(1));
         assert!(!was_woken());
         registry.add(guard.lease(), due - Duration::from_millis(1));
@@ -211,21 +195,18 @@ mod tests {
         registry.add(guard.lease(), due);
         registry.remove(&guard, Instant::now());
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(registry.next_due(0), Ok(None));
+        assert_eq!(registry.next_due(), None);
     }
 
     #[tokio::test]
-    async fn a_renewer_that_goes_on_beside_the_next_one_takes_no_lease_from_it() {
+    async fn the_next_renewer_takes_what_an_earlier_one_took_and_did_not_reschedule() {
         let locks = LockManager::in_memory();
-        let [taken, due] = [locks.lock("taken").acquire().await.unwrap(), locks.lock("due").acquire().await.unwrap()];
+        let guard = locks.lock("r").acquire().await.unwrap();
         let (registry, now) = (LeaseRegistry::default(), Instant::now());
-        let first = registry.take_over();
-        registry.add(taken.lease(), now);
-        assert_eq!(registry.take_due(first, now).unwrap().resource(), "taken");
-        let second = registry.take_over();
-        registry.add(due.lease(), now);
-        assert!(registry.take_due(first, now).is_none());
-        assert_eq!(registry.next_due(first), Err(TakenOver));
-        assert!(registry.take_due(second, now).is_some() && registry.take_due(second, Instant::now()).is_some());
+        registry.add(guard.lease(), now);
+        assert!(registry.take_due(now).is_some());
+        assert!(registry.take_due(now).is_none());
+        registry.take_over();
+        assert!(registry.take_due(Instant::now()).is_some());
     }
 }

@@ -16,11 +16,11 @@ const MAX_RENEWALS: usize = 1024;
 /// is one task for all leases, which sleeps until the first of them is due.
 pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: CancellationToken) {
     // The renewer before this one may have been dropped in the middle of a renewal, together with its runtime.
-    let number = registry.take_over();
+    registry.take_over();
     let (mut renewals, mut stragglers) = (FuturesUnordered::new(), FuturesUnordered::new());
     loop {
         while renewals.len() < MAX_RENEWALS
-            && let Some(lease) = registry.take_due(number, Instant::now())
+            && let Some(lease) = registry.take_due(Instant::now())
         {
             // Another reader of the grant may have renewed it. Otherwise each of them would end by its own clock, beside a key
             // that lives.
@@ -37,11 +37,7 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: Cancellation
                 registry.reschedule(&lease, lease.due());
             }
         }
-        let room = renewals.len() < MAX_RENEWALS;
-        let Ok(next) = registry.next_due(number) else {
-            // It may have been woken in the place of the renewer that has taken over.
-            return registry.earlier.notify_one();
-        };
+        let (room, next) = (renewals.len() < MAX_RENEWALS, registry.next_due());
         tokio::select! {
             biased;
             () = stop.cancelled() => return,

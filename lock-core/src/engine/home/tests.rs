@@ -119,3 +119,51 @@ fn a_runtime_that_stalls_is_replaced_once_and_comes_back_as_another_one() {
     }
     running.join().unwrap();
 }
+
+#[test]
+fn work_that_is_being_polled_when_the_home_moves_begins_again_when_that_poll_ends() {
+    let (home, (sender, began), (leave, may_leave)) = (home(), mpsc::channel(), mpsc::channel::<()>());
+    let may_leave = Arc::new(Mutex::new(Some(may_leave)));
+    home.add(move || {
+        let (sender, may_leave) = (sender.clone(), Arc::clone(&may_leave));
+        async move {
+            sender.send(Handle::current().id()).unwrap();
+            let first_only = may_leave.lock().take();
+            if let Some(may_leave) = first_only {
+                _ = may_leave.recv();
+            }
+            std::future::pending::<()>().await;
+        }
+    });
+    let first = thread::spawn({
+        let home = Arc::clone(&home);
+        move || {
+            on_one_thread().block_on(async {
+                home.start();
+                while home.state.lock().tenure == 1 {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            });
+        }
+    });
+    let at_first = began.recv().unwrap();
+    let second = on_one_thread();
+    second.block_on(async {
+        home.start();
+        while home.state.lock().tenure == 1 {
+            home.changed.notified().await;
+        }
+        // What was started before this is polled before it.
+        tokio::spawn(async {}).await.unwrap();
+        assert!(began.try_recv().is_err(), "polled twice at once");
+        leave.send(()).unwrap();
+        let at_second = loop {
+            match began.try_recv() {
+                Ok(at) => break at,
+                Err(_) => sleep(Duration::from_millis(1)).await,
+            }
+        };
+        assert_ne!(at_second, at_first);
+    });
+    first.join().unwrap();
+}

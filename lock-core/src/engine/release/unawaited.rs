@@ -42,12 +42,7 @@ struct State {
     added: u64,
     /// When to look next; `None` while there are none, and nobody looks.
     next_look: Option<Instant>,
-    /// Counts those who look. One that was being polled when the home moved goes on until the end of that poll, beside the next one.
-    watch: u64,
 }
-
-/// Another watch has taken over.
-struct TakenOver;
 
 enum Left {
     Waiting(Arc<Unawaited>),
@@ -150,18 +145,10 @@ impl UnawaitedReleases {
         drop(removed);
     }
 
-    /// Looks at each release when its time is over. One that runs at a time, on the home, is enough.
+    /// Looks at each release when its time is over.
     pub(crate) async fn watch(self: Arc<Self>, stop: CancellationToken) {
-        let number = {
-            let mut state = self.state.lock();
-            state.watch += 1;
-            state.watch
-        };
         loop {
-            let Ok(next) = self.next_look(number, Instant::now()) else {
-                // It may have been woken in the place of the one that has taken over.
-                return self.earlier.notify_one();
-            };
+            let next = self.next_look(Instant::now());
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -172,11 +159,8 @@ impl UnawaitedReleases {
     }
 
     /// Looks at those whose time is over, and returns when to look again.
-    fn next_look(&self, watch: u64, now: Instant) -> Result<Option<Instant>, TakenOver> {
+    fn next_look(&self, now: Instant) -> Option<Instant> {
         let mut state = self.state.lock();
-        if state.watch != watch {
-            return Err(TakenOver);
-        }
         let left = state.releases.split_off(&(now, u64::MAX));
         let overdue = std::mem::replace(&mut state.releases, left);
         state.next_look = state.releases.keys().next().map(|(at, _)| *at);
@@ -188,7 +172,7 @@ impl UnawaitedReleases {
                 Left::Interrupted(release) => release.send_again(),
             }
         }
-        Ok(next)
+        next
     }
 
     /// Gives all of them up: nodes are not asked any more.
