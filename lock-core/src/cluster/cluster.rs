@@ -211,9 +211,10 @@ impl Cluster {
         self.waking_nodes().len() >= majority(self.size())
     }
 
-    /// Whether no majority can wake this process, because too many nodes are known to be unable to.
+    /// Whether no majority can wake this process at present, because too many nodes are known to be unable to, or do not vote.
     pub(crate) fn no_majority_wakes(&self) -> bool {
-        self.size() - self.members.iter().filter(|member| member.is_silent()).count() < majority(self.size())
+        let may_wake = |member: &&Member| !member.is_silent() && member.state.borrow().may_vote();
+        self.members.iter().filter(may_wake).count() < majority(self.size())
     }
 
     /// Waits until a node accepts requests, over its own address or another one of the same server.

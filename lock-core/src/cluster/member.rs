@@ -153,6 +153,11 @@ impl MemberState {
         })
     }
 
+    /// Whether it votes, or soon may: it was not asked yet.
+    pub(super) fn may_vote(&self) -> bool {
+        matches!(self, Self::Joining | Self::Admitted { .. })
+    }
+
     /// Whether operations can be sent.
     pub(super) fn accepts_requests(&self) -> bool {
         matches!(self, Self::Admitted { .. })

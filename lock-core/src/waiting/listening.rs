@@ -11,8 +11,8 @@ pub(super) struct Listening {
     cluster: Arc<Cluster>,
     /// Whether a caller has waited. Before that, nobody listens.
     wanted: OrderedWatch<bool>,
-    /// Whether it is known by now if a majority can wake this process.
-    settled: AtomicBool,
+    /// Whether a majority could wake this process, once.
+    was_woken: AtomicBool,
     /// Whether it was logged that no majority can.
     logged_silent: AtomicBool,
     /// Whether it was logged that the wake-ups of too many nodes do not arrive.
@@ -24,7 +24,7 @@ impl Listening {
         Self {
             cluster: Arc::clone(cluster),
             wanted: OrderedWatch::new(false),
-            settled: AtomicBool::default(),
+            was_woken: AtomicBool::default(),
             logged_silent: AtomicBool::default(),
             logged_unheard: AtomicBool::default(),
         }
@@ -43,13 +43,16 @@ impl Listening {
     /// Whether it is not known yet if a majority can wake this process. A position would be of no use: a node deletes it when it finds
     /// nobody to wake.
     pub(super) fn is_connecting(&self) -> bool {
-        !self.settled.load(Ordering::Relaxed)
+        !self.was_woken.load(Ordering::Relaxed) && !self.cluster.no_majority_wakes()
     }
 
     /// A node can wake this process from now on.
     pub(super) fn can_wake(&self, node: usize) {
         self.cluster.members[node].set_wakes(true);
-        self.settle();
+        if self.cluster.majority_wakes() {
+            self.logged_silent.store(false, Ordering::Relaxed);
+            self.was_woken.store(true, Ordering::Relaxed);
+        }
     }
 
     /// A node cannot wake this process any more: the connection ended.
@@ -60,22 +63,11 @@ impl Listening {
     /// A node answers, and cannot wake this process. That is logged when it makes this process poll.
     pub(super) fn cannot_wake(&self, node: usize, error: &NodeError) {
         self.cluster.members[node].set_silent();
-        self.settle();
         if self.cluster.no_majority_wakes() && !self.logged_silent.swap(true, Ordering::Relaxed) {
             let silent = self.cluster.members.iter().filter(|member| member.is_silent());
             let nodes: Vec<&str> = silent.map(|member| member.node.name()).collect();
             log_event!(warn: "lock.node_does_not_call", ?nodes, %error,
                 "nodes cannot wake this process when a lock is free; callers that wait poll it instead");
-        }
-    }
-
-    /// A node can wake this process, or is known not to be able to.
-    fn settle(&self) {
-        if self.cluster.majority_wakes() {
-            self.logged_silent.store(false, Ordering::Relaxed);
-            self.settled.store(true, Ordering::Relaxed);
-        } else if self.cluster.no_majority_wakes() {
-            self.settled.store(true, Ordering::Relaxed);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Managers that no node can wake: they take turns by asking again. In virtual time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::node::{ReplySender, Request};
@@ -97,4 +98,29 @@ async fn processes_that_poll_a_lock_that_is_held_for_long_ask_seldom() {
         released.unwrap();
     }
     assert!(released.elapsed() < Duration::from_secs(3), "{:?}", released.elapsed());
+}
+
+// promise: turns
+#[tokio::test(start_paused = true)]
+async fn a_process_that_begins_with_one_node_down_and_another_mute_has_its_turns() {
+    let cluster = MemoryCluster::new(3);
+    let wait = Duration::from_secs(60);
+    let mut managers = Vec::new();
+    for _ in 0..2 {
+        managers.push(cluster.builder().wait(wait).connect().await.unwrap());
+    }
+    cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
+    // From now on, their queue is never empty.
+    let busy = managers.clone();
+    let before = tokio::spawn(async move { turns(&busy, INSIDE, Duration::from_secs(1)).await });
+    sleep(Duration::from_millis(500)).await;
+    cluster.nodes[0].set_down(true);
+    let [down, mute, woken] = &cluster.nodes[..] else { unreachable!() };
+    let mute = Mute(Recorder::new(mute.clone()));
+    let nodes: [Arc<dyn LockNode>; 3] = [Arc::new(down.clone()), Arc::new(mute), Arc::new(woken.clone())];
+    managers.push(LockManager::builder().nodes(nodes).wait(wait).connect().await.unwrap());
+    before.await.unwrap();
+    let each = turns(&managers, INSIDE, Duration::from_secs(10)).await;
+    let all: usize = each.iter().sum();
+    assert!(each.iter().all(|turns| turns * 12 >= all), "{each:?}");
 }
