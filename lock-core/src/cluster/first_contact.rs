@@ -57,7 +57,7 @@ impl Cluster {
     }
 
     /// Whether the first connection to a node is being made.
-    pub(super) fn is_any_joining(&self) -> bool {
+    pub(crate) fn is_any_joining(&self) -> bool {
         self.members.iter().any(|member| *member.state.borrow() == MemberState::Joining)
     }
 

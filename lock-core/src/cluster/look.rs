@@ -28,8 +28,12 @@ impl Member {
 
 impl Cluster {
     pub(crate) fn epochs(&self) -> Epochs {
-        let mut roll = RollCall::default();
-        (0..self.size()).map(|node| self.epoch_for(node, &mut roll)).collect()
+        self.epochs_by(&mut RollCall::default())
+    }
+
+    /// The same, and notes by which roster the nodes vote.
+    pub(crate) fn epochs_by(&self, roll: &mut RollCall) -> Epochs {
+        (0..self.size()).map(|node| self.epoch_for(node, roll)).collect()
     }
 
     /// What the nodes have of a lock. Nodes with an epoch reply only if they are still in it; the others say what they have all the

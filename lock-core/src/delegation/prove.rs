@@ -4,11 +4,12 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
 use super::credential::Credential;
+use crate::cluster::Epochs;
 use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
 use crate::node::{Holder, LockKeys, LockState, MAX_READERS_SEEN};
-use crate::quorum::{KeyVote, OUTAGE_GRACE, Tally, Verdict};
+use crate::quorum::{KeyVote, OUTAGE_GRACE, RollCall, Tally, Verdict, validity};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
@@ -27,19 +28,38 @@ pub(crate) enum Proof {
     Unknown(Vec<NodeVote>),
 }
 
-/// Looks at the lock on all nodes. They have as long as it takes until they count as away: a look leaves nothing behind on them.
+/// Looks at the lock on all nodes. They have as long as it takes until they count as away: a look leaves nothing behind on them. Meanwhile,
+/// the members may change, or the first connections be made: then it looks once more.
 ///
 /// # Cancel safety
 ///
 /// Nothing is lost if the future is dropped.
 pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential) -> Proof {
+    let (cluster, until, mut roll) = (&engine.cluster, Instant::now() + OUTAGE_GRACE, RollCall::default());
+    let (was_joining, epochs) = (cluster.is_any_joining(), cluster.epochs_by(&mut roll));
+    let proof = look(engine, keys, credential, epochs, until).await;
+    let Proof::Unknown(votes) = &proof else { return proof };
+    let is_overtaken = votes.iter().any(|vote| vote.vote == Vote::Failed(NodeError::Unadmitted));
+    let others_vote = async {
+        match is_overtaken {
+            true => cluster.majority_votes_by(roll.roster().unwrap_or_default() + 1).await,
+            false => cluster.all_joined().await,
+        }
+    };
+    if (is_overtaken || was_joining) && timeout_at(until, others_vote).await.is_ok() {
+        return look(engine, keys, credential, cluster.epochs(), until).await;
+    }
+    proof
+}
+
+async fn look(engine: &Engine, keys: &LockKeys, credential: &Credential, epochs: Epochs, until: Instant) -> Proof {
     let cluster = &engine.cluster;
     // Before the looks: what a master says is left counts from when it was asked, or from earlier.
     let sent = Instant::now();
-    let mut looks: FuturesUnordered<_> = (cluster.epochs().into_iter().zip(&cluster.members).enumerate())
+    let mut looks: FuturesUnordered<_> = (epochs.into_iter().zip(&cluster.members).enumerate())
         .map(|(node, (epoch, member))| {
             let look = async { member.look(keys, Some(epoch?)).await };
-            async move { (node, timeout_at(sent + OUTAGE_GRACE, look).await) }
+            async move { (node, timeout_at(until, look).await) }
         })
         .collect();
     let mut tally = Tally::new(cluster.size());
@@ -54,7 +74,12 @@ pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credent
         };
         votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote: shown });
         match (tally.vote(node, vote), owner) {
-            (Some(Verdict::Held), Some(owner)) => return Proof::Held { owner, sent, remaining: tally.held_for() },
+            (Some(Verdict::Held), Some(owner)) => {
+                let remaining = tally.held_for();
+                // Otherwise it may have expired since, and nothing else was proven.
+                let is_held = validity(remaining, sent.elapsed()).is_some();
+                return if is_held { Proof::Held { owner, sent, remaining } } else { Proof::Unknown(votes) };
+            }
             (Some(Verdict::Lost), _) => return Proof::Refuted(votes),
             _ => {}
         }

@@ -82,3 +82,31 @@ async fn a_delegation_is_adopted_and_kept_beside_a_burst() {
         drop(caller.await.unwrap().unwrap());
     }
 }
+
+// promise: delegation, membership
+#[tokio::test(start_paused = true)]
+async fn a_service_that_has_not_heard_of_a_change_of_the_members_adopts_all_the_same() {
+    let cluster = MemoryCluster::new(5);
+    let (holder, other) = (builder(&cluster).connect().await.unwrap(), builder(&cluster).connect().await.unwrap());
+    sleep(TTL * 3).await;
+    // It takes a new roster.
+    builder(&cluster).max_ttl(TTL * 2).connect().await.unwrap();
+    let guard = holder.lock("r").acquire().await.unwrap();
+    let delegation = guard.delegate().create().unwrap();
+    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    assert_eq!(adopted.token(), guard.token());
+}
+
+// promise: delegation
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_ends_while_it_is_proven_is_not_adopted() {
+    let cluster = MemoryCluster::new(5);
+    let (holder, other) = (builder(&cluster).connect().await.unwrap(), builder(&cluster).connect().await.unwrap());
+    let guard = holder.lock("r").renew(false).acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(LONG).create().unwrap();
+    sleep(TTL * 7 / 10).await;
+    // They say that a tenth of its time is left, counted from when they were asked.
+    cluster.nodes.iter().for_each(|node| node.set_delay(TTL * 2 / 10));
+    let adopted = other.adopt(delegation.as_str()).await;
+    assert!(matches!(adopted, Err(AdoptError::NoQuorum { .. })), "{adopted:?}");
+}
