@@ -105,6 +105,8 @@ struct Attempt<'a> {
     wanted: &'a Wanted<'a>,
     /// How long the nodes have to reply.
     timeout: Duration,
+    /// Since when it waits for them: when it was sent, or later by as long as this process did not run.
+    waits_since: Instant,
 }
 
 impl<'a> Attempt<'a> {
@@ -122,7 +124,7 @@ impl<'a> Attempt<'a> {
         // Fewer replies decide nothing, and waking the task for each of them costs processor time.
         acquires.await_majority_but(0);
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
-        Self { acquires, record, acquisition, next_roster: None, engine, wanted, timeout }
+        Self { acquires, record, acquisition, next_roster: None, engine, wanted, timeout, waits_since: sent }
     }
 
     /// From when on its validity counts.
@@ -183,7 +185,7 @@ impl<'a> Attempt<'a> {
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
     fn conclude(self, decided: Option<Step>) -> Option<Result<Box<Grant>, FailedAttempt>> {
         // From then on, what other callers hear counts against an outage.
-        let began = self.sent();
+        let began = self.waits_since;
         let Self { engine, wanted: &Wanted { options, .. }, .. } = self;
         let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
         decided?;
@@ -212,8 +214,8 @@ impl<'a> Attempt<'a> {
         loop {
             let step = tokio::select! {
                 biased;
-                Some(reply) = self.acquires.next_or_late(&self.engine.background.closing, || {
-                    late_until(self.engine, self.wanted, self.record.grant.sent)
+                Some(reply) = self.acquires.next_or_late(&self.engine.background.closing, |deadline| {
+                    late_until(self.engine, self.wanted, self.record.grant.sent, &mut self.waits_since, deadline)
                 }) => self.count(reply),
                 // The others may hang: there is no need to wait for them.
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
@@ -254,8 +256,8 @@ impl<'a> Attempt<'a> {
             step = tokio::select! {
                 biased;
                 Some(reply) = self.acquires.next() => self.count(reply),
-                Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.background.closing, || {
-                    late_until(self.engine, self.wanted, self.record.grant.sent)
+                Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.background.closing, |deadline| {
+                    late_until(self.engine, self.wanted, self.record.grant.sent, &mut self.waits_since, deadline)
                 }) => {
                     self.notice_roster(reply.as_ref().err());
                     // Counted from the first request of the attempt, not of this round: the keys have lived since then.
@@ -319,11 +321,20 @@ const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
 
 /// Until when an attempt waits for a majority that is late. Its work is not undone while it may still count: not if the caller does not
 /// wait, not beyond the validity that it asks for, and not beyond the second in which an outage is ridden out.
-fn late_until(engine: &Engine, &Wanted { options, until, .. }: &Wanted<'_>, sent: Instant) -> Instant {
+fn late_until(
+    engine: &Engine,
+    &Wanted { options, until, .. }: &Wanted<'_>,
+    sent: Instant,
+    waits_since: &mut Instant,
+    deadline: Instant,
+) -> Instant {
+    let now = Instant::now();
+    // This process was paused for that long, or its runtime was blocked. The nodes may have replied at once.
+    *waits_since += now.saturating_duration_since(deadline);
     // The time that this attempt has waited is part of the outage, even if nobody has noticed that one yet.
-    let lost_for = engine.cluster.answers.lost_for().max(sent.elapsed());
+    let lost_for = engine.cluster.answers.lost_for().max(now.saturating_duration_since(*waits_since));
     let valid = validity(options.ttl, options.min_validity).unwrap_or_default();
-    until.min(sent + valid).min(Instant::now() + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
+    until.min(sent + valid).min(now + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
 }
 
 /// Waits until a majority votes by this roster, or a newer one. Boxed, because it is rare: every attempt has room for it.

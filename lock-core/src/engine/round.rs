@@ -209,7 +209,7 @@ impl Round {
     }
 
     /// As [`next`](Self::next). But if fewer than a majority have replied by the deadline, the replies are awaited for longer, once:
-    /// until `late`, or until nobody waits any more.
+    /// until `late`, which is told the deadline, or until nobody waits any more.
     ///
     /// # Cancel safety
     ///
@@ -217,7 +217,7 @@ impl Round {
     pub(crate) async fn next_or_late(
         &mut self,
         closing: &CancellationToken,
-        late: impl FnOnce() -> Instant,
+        late: impl FnOnce(Instant) -> Instant,
     ) -> Option<NodeReply> {
         if !self.is_late
             && let Some(reply) = self.next_in_time().await
@@ -227,7 +227,11 @@ impl Round {
         Box::pin(self.next_late(closing, late)).await
     }
 
-    async fn next_late(&mut self, closing: &CancellationToken, late: impl FnOnce() -> Instant) -> Option<NodeReply> {
+    async fn next_late(
+        &mut self,
+        closing: &CancellationToken,
+        late: impl FnOnce(Instant) -> Instant,
+    ) -> Option<NodeReply> {
         if !self.is_late {
             // An error is a reply: it does not get better by waiting.
             if self.replies.received() >= majority(self.cluster.size()) {
@@ -235,7 +239,7 @@ impl Round {
             }
             // Once in a round: a node that is silent for all of that time, too, is away.
             self.is_late = true;
-            (self.deadline, self.timer) = (self.deadline.max(late()), None);
+            (self.deadline, self.timer) = (self.deadline.max(late(self.deadline)), None);
         }
         tokio::select! {
             biased;

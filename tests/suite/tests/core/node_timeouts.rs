@@ -90,3 +90,17 @@ async fn a_request_that_is_not_written_within_the_node_timeout_is_given_up() {
     assert!(error.votes().iter().filter(|vote| timed_out(vote)).count() >= 3, "{error}");
     assert_eq!(started.elapsed(), NODE_TIMEOUT);
 }
+
+// promise: lost-quorum
+#[tokio::test(start_paused = true)]
+async fn a_process_that_was_paused_does_not_take_that_for_an_outage() {
+    let ms = Duration::from_millis;
+    let locks = congested(ms(1), ms(5)).await;
+    let waiting = [1, 2].map(|_| tokio::spawn(locks.lock("r").wait(Duration::from_secs(30)).acquire()));
+    // Both have begun, and nothing is written yet.
+    tokio::task::yield_now().await;
+    tokio::time::advance(ms(1_500)).await;
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
