@@ -37,6 +37,11 @@ impl Engine {
         }
     }
 
+    /// Waits for the first connections, or until the manager is closed. See [`Cluster::first_contact`].
+    pub(crate) async fn first_contact(&self) {
+        self.background.closing.run_until_cancelled(self.cluster.first_contact()).await;
+    }
+
     /// Waits in line for an attempt: until a time, and at least for the configured node timeout of this time to live. See
     /// [`AttemptLines::wait`].
     pub(crate) async fn enter_line(
@@ -45,10 +50,21 @@ impl Engine {
         until: Instant,
         ttl: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
+        self.enter_line_for(1, kind, until, ttl).await
+    }
+
+    /// The same for several attempts at once.
+    pub(crate) async fn enter_line_for(
+        &self,
+        attempts: usize,
+        kind: AttemptKind,
+        until: Instant,
+        ttl: Duration,
+    ) -> Result<AttemptPlace<'_>, FailedAttempt> {
         let node_timeout = self.configured_timeout(ttl);
-        match self.lines.enter(kind, node_timeout) {
+        match self.lines.enter(attempts, kind, node_timeout) {
             Some(entered) => entered,
-            None => Box::pin(self.lines.wait(kind, until, node_timeout)).await,
+            None => Box::pin(self.lines.wait(attempts, kind, until, node_timeout)).await,
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) enum AttemptKind {
 /// never wait for other attempts: they are about locks that are held, and the nodes get less to do by each of them.
 pub(super) struct AttemptLines {
     cluster: Arc<Cluster>,
+    /// How many attempts of one kind there are at once.
+    most: usize,
     new: Semaphore,
     woken: Semaphore,
     last_failure: Mutex<Option<LastFailure>>,
@@ -50,16 +52,17 @@ struct LastFailure {
     next_probe: Instant,
 }
 
-/// The right to make an attempt. Dropping it lets the next one in line make its own.
+/// The right to make an attempt, or several at once. Dropping it lets the next one in line make its own.
 pub(crate) type AttemptPlace<'a> = SemaphorePermit<'a>;
 
 impl AttemptLines {
     pub(super) fn new(cluster: &Arc<Cluster>) -> Self {
-        let places = || Semaphore::new(MAX_REQUESTS / cluster.size().max(1));
+        let most = MAX_REQUESTS / cluster.size().max(1);
         Self {
             cluster: Arc::clone(cluster),
-            new: places(),
-            woken: places(),
+            most,
+            new: Semaphore::new(most),
+            woken: Semaphore::new(most),
             last_failure: Mutex::default(),
             outage: Notify::new(),
         }
@@ -68,16 +71,17 @@ impl AttemptLines {
     /// A place in line, if there is one at once, or the answer instead: of an outage that lasts.
     pub(super) fn enter(
         &self,
+        attempts: usize,
         kind: AttemptKind,
         node_timeout: Duration,
     ) -> Option<Result<AttemptPlace<'_>, FailedAttempt>> {
         if let Some(votes) = self.votes_in_outage(node_timeout) {
             return Some(Err(FailedAttempt::not_made(votes)));
         }
-        self.places(kind).try_acquire().ok().map(Ok)
+        self.places(kind).try_acquire_many(self.places_of(attempts)).ok().map(Ok)
     }
 
-    /// Waits in line for an attempt: until a time, and at least for the node timeout.
+    /// Waits in line for attempts: until a time, and at least for the node timeout.
     ///
     /// # Errors
     ///
@@ -89,6 +93,7 @@ impl AttemptLines {
     /// Dropped, the caller loses its place.
     pub(super) async fn wait(
         &self,
+        attempts: usize,
         kind: AttemptKind,
         until: Instant,
         node_timeout: Duration,
@@ -96,7 +101,7 @@ impl AttemptLines {
         let (places, until) = (self.places(kind), until.max(Instant::now() + node_timeout));
         let votes = tokio::select! {
             biased;
-            place = places.acquire() => match place {
+            place = places.acquire_many(self.places_of(attempts)) => match place {
                 Ok(place) => return Ok(place),
                 Err(_closed) => Vec::new(),
             },
@@ -104,6 +109,11 @@ impl AttemptLines {
             () = sleep_until(until) => self.overloaded(),
         };
         Err(FailedAttempt::not_made(votes))
+    }
+
+    /// How many places so many attempts at once take: not more than there are.
+    fn places_of(&self, attempts: usize) -> u32 {
+        u32::try_from(attempts.min(self.most)).unwrap_or(u32::MAX)
     }
 
     fn places(&self, kind: AttemptKind) -> &Semaphore {

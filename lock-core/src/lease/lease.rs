@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use super::delegations::Delegations;
-use super::state::State;
+use super::state::{Bond, State};
 use crate::engine::{Engine, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
@@ -193,7 +193,8 @@ impl Lease {
     /// ```
     pub fn remaining(&self) -> Duration {
         let remaining = self.0.term.remaining();
-        self.0.bond().map_or(remaining, |bond| bond.remaining().min(remaining))
+        let shortest = self.0.bond().and_then(Bond::shortest);
+        shortest.map_or(remaining, |shortest| shortest.term.remaining().min(remaining))
     }
 
     /// Whether the lock is still held. Once false, it stays false.

@@ -34,7 +34,7 @@ pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lea
     // Readers of one grant are due at the same moment. One round for each would ask the nodes once for every reader of the
     // process.
     let Some(_round) = lease.0.grant.begin_round(now, engine.node_timeout(lease.ttl())) else {
-        let due = now + engine.random.jitter(retry_pause(lease.ttl()));
+        let due = retry_at(&engine, &lease);
         return Renewed { lease, due, stragglers: None };
     };
     if !lease.renewal_is_due(Instant::now()) {
@@ -70,17 +70,17 @@ async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lea
             let first_error =
                 extension.first_error.map(|(node, error)| (engine.cluster.members[node].node.name(), error));
             lease.0.hold.renewal_unknown(lease.remaining(), first_error);
-            // At the end of the validity at the latest, to end the lease then.
-            let due = Instant::now() + engine.random.jitter(retry_pause(lease.ttl())).min(lease.remaining());
+            let due = retry_at(&engine, &lease);
             Renewed { lease, due, stragglers: None }
         }
     }
 }
 
-/// The pause after a renewal without a verdict: short, because validity is running out. A master that fails over, or a connection that
-/// is made again, takes less than the two thirds of the time to live that are left for retries.
-fn retry_pause(ttl: Duration) -> Duration {
-    ttl / 24
+/// When a renewal is made again that had no verdict, or is another reader's: soon, because validity is running out. A master that fails
+/// over, or a connection that is made again, takes less than the two thirds of the time to live that are left for retries. At the end of
+/// the validity at the latest, to end the lease then.
+fn retry_at(engine: &Engine, lease: &Lease) -> Instant {
+    Instant::now() + engine.random.jitter(lease.ttl() / 24).min(lease.remaining())
 }
 
 /// The nodes lost the lock of a lease.
@@ -92,25 +92,26 @@ fn lose(registry: &LeaseRegistry, lease: &Lease) {
 }
 
 /// Whether the nodes still have the lock for a lease that was taken a while ago, and that its holder gets only now. Asks them, unless
-/// their word is still good; and again if it was too old when it came. Nodes that are always that slow are believed in the end. Ends the
+/// their word is still good, and leaves this much validity; and again if it was too old when it came. Nodes that are always that slow are believed in the end. Ends the
 /// lease if they lost it.
-pub(crate) async fn is_still_held(registry: &LeaseRegistry, lease: &Lease) -> bool {
-    let Some(engine) = lease.engine() else { return false };
+pub(crate) async fn is_still_held(registry: &LeaseRegistry, lease: &Lease, least: Duration) -> Verdict {
+    let Some(engine) = lease.engine() else { return Verdict::Lost };
     for _ in 0..MAX_QUESTIONS {
-        if lease.0.grant.sent().is_some_and(|word| word_is_good(word.elapsed())) {
-            return true;
+        let is_good = lease.0.grant.sent().is_some_and(|word| word_is_good(word.elapsed()));
+        if is_good && (lease.remaining() >= least || !lease.renews()) {
+            return Verdict::Held;
         }
         match Extension::of_lease(&engine, lease, extend(&lease.0.grant)).verdict().await {
-            // Not `true` yet: if the answer took longer than a word is good for, somebody may have been let in meanwhile.
+            // Not yet the verdict: if the answer took longer than a word is good for, somebody may have been let in meanwhile.
             Verdict::Held => {}
             Verdict::Lost => {
                 lose(registry, lease);
-                return false;
+                return Verdict::Lost;
             }
-            Verdict::Unknown => return false,
+            Verdict::Unknown => return Verdict::Unknown,
         }
     }
-    true
+    Verdict::Held
 }
 
 /// Turns a writer into a reader on the nodes. The lease is extended if they did so.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::state::Bond;
 use super::{Lease, Leases};
 use crate::kind::Kind;
 use crate::quorum::validity;
@@ -134,17 +135,20 @@ impl Lease {
 
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
     pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
-        // The common case, without a timer.
-        if self.0.term.remaining() >= least {
-            return true;
-        }
         let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
-        // How far the holder renews a lease that was adopted is not known here.
-        while (self.is_adopted() || least <= most && self.renews()) && self.is_valid() {
+        // The common case is without a timer.
+        while self.remaining() < least {
+            // That of its set which has the least left may be another one.
+            let shortest = self.0.bond().and_then(Bond::shortest).map_or_else(|| self.clone(), Self);
             // Asked for before the end is read, so that no renewal in between is missed.
-            let extended = self.0.term.changed.notified();
-            if self.0.term.remaining() >= least {
-                return true;
+            let extended = shortest.0.term.changed.notified();
+            if shortest.0.term.remaining() >= least {
+                continue;
+            }
+            // How far the holder renews a lease that was adopted is not known here.
+            let may_be_extended = shortest.is_adopted() || least <= most && shortest.renews();
+            if !may_be_extended || !self.is_valid() {
+                return false;
             }
             tokio::select! {
                 biased;
@@ -153,8 +157,7 @@ impl Lease {
                 () = sleep_until(until) => return false,
             }
         }
-        // The last renewal before the end of `max_hold` may have been enough.
-        self.0.term.remaining() >= least
+        true
     }
 
     /// The lease on a resource of a manager, or on one of its slots if those are asked for, under which this task runs, if it does.

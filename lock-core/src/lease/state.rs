@@ -1,6 +1,5 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -106,19 +105,22 @@ impl Bond {
         Self { own, outer, released: AtomicBool::new(false) }
     }
 
-    /// Whether every lock is still held. Ends the leases of the set if one is not.
+    /// Whether every lock is still held, or the set was released. Ends the leases of the set if one is not.
     pub(super) fn is_valid(&self, now: Instant) -> bool {
         // All are asked, and by the clock: the lease that has run out may not have been looked at by anybody yet.
-        let valid = self.leases().all(|lease| lease.is_valid_alone(now));
-        if !valid {
-            self.end(LossReason::SetLost);
+        if self.leases().all(|lease| lease.is_valid_alone(now)) {
+            return true;
         }
-        valid
+        self.end(LossReason::SetLost);
+        // Asked after the locks: the set is released before the first of them is.
+        self.is_released()
     }
 
-    /// The remaining validity of the lock that has the least.
-    pub(super) fn remaining(&self) -> Duration {
-        self.leases().map(|lease| lease.term.remaining()).min().unwrap_or_default()
+    /// The lock that has the least validity left, unless the set was released.
+    pub(super) fn shortest(&self) -> Option<Arc<State>> {
+        let shortest = self.leases().min_by_key(|lease| lease.term.remaining());
+        // As above.
+        shortest.filter(|_| !self.is_released())
     }
 
     /// One of the leases ended for this reason, and so do all others of the set.
@@ -149,5 +151,24 @@ impl Bond {
     /// The leases that were not dropped: those were lost, which ended the others, or released.
     fn leases(&self) -> impl Iterator<Item = Arc<State>> {
         self.own.iter().chain(&self.outer).filter_map(Weak::upgrade)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockManager;
+
+    #[tokio::test]
+    async fn a_lock_that_is_kept_beyond_its_set_is_not_lost_with_what_the_set_releases() {
+        let locks = LockManager::in_memory();
+        let set = locks.lock_all(["a", "b"]).acquire().await.unwrap();
+        let [kept, other] = [&set.leases()[0], &set.leases()[1]];
+        // Somebody looks at the lock while the set is released.
+        let bond = kept.0.bond().unwrap();
+        bond.release();
+        other.end(LossReason::Released);
+        assert!(bond.is_valid(Instant::now()) && bond.shortest().is_none());
+        assert!(kept.is_valid() && !kept.remaining().is_zero());
     }
 }

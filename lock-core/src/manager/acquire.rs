@@ -49,7 +49,7 @@ impl Inner {
         self.background.home.start();
         let Shard { engine, turns } = caller.shard;
         // An attempt right after the start would find no node that votes, and be answered as an outage.
-        engine.cluster.first_contact().await;
+        engine.first_contact().await;
         let keys = turns.first_keys(&parsed, options.kind);
         // In the order of what it costs: nothing, one attempt, a place in the queue.
         let taken = if options.kind.is_read()
@@ -130,7 +130,7 @@ impl Inner {
 
 impl Caller<'_> {
     /// Shares what another caller of this process reads, unless somebody waits in the local queue, who came before.
-    async fn share_reading(&self, keys: &LockKeys) -> Option<ReadShare> {
+    pub(super) async fn share_reading(&self, keys: &LockKeys) -> Option<ReadShare> {
         // In an outage that lasts, the nodes are not asked.
         if self.shard.engine.outage_lasts() || self.shard.turns.callers_before(keys).is_some() {
             return None;

@@ -9,12 +9,12 @@ use super::set_request::SetMember;
 use super::shards::Shard;
 use crate::engine::{AttemptKind, FailedAttempt, Grant, Wanted};
 use crate::error::LockError;
-use crate::lease::{Lease, Leases, LockGuard, SetGuard, any_lost, is_still_held, tie};
+use crate::lease::{Lease, Leases, LockGuard, ReadShare, SetGuard, any_lost, is_still_held, tie};
 use crate::limits::{MAX_HOLD, MAX_SET_LEN};
 use crate::node::LockKeys;
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
-use crate::quorum::{kept_of_batch, set_order};
+use crate::quorum::{Failure, Verdict, kept_of_batch, set_order};
 use crate::resource::Resource;
 use crate::waiting::{LocalHold, Turn};
 
@@ -23,6 +23,20 @@ struct SetLock<'a> {
     caller: Caller<'a>,
     resource: Resource,
     keys: LockKeys,
+}
+
+/// A lock of a set that an outer scope holds.
+struct OuterLock<'a> {
+    caller: Caller<'a>,
+    lease: Lease,
+}
+
+/// Why a set whose locks were all taken is not complete.
+enum Incomplete<'a> {
+    /// One of them was lost, or has too little validity left.
+    Lost,
+    /// Too few nodes said whether this one is still held.
+    Unknown(Caller<'a>),
 }
 
 impl Inner {
@@ -54,7 +68,7 @@ impl Inner {
         members: &[&SetMember],
         acquiring: &[Acquiring<'_>],
     ) -> Result<SetGuard, LockError> {
-        let (mut locks, mut shared) = (Vec::with_capacity(members.len()), Vec::new());
+        let (mut locks, mut outer) = (Vec::with_capacity(members.len()), Vec::new());
         for (SetMember { resource, options }, acquiring) in members.iter().copied().zip(acquiring) {
             let (shard, leases) = (self.shard_of(resource), &self.leases);
             let caller = Caller { resource, options, shard, leases, acquiring };
@@ -62,7 +76,7 @@ impl Inner {
             match Lease::in_scope(self.id, &resource, options.kind) {
                 Some(lease) => {
                     caller.check_kind(&lease)?;
-                    shared.push((lease, caller));
+                    outer.push(OuterLock { caller, lease });
                 }
                 None => {
                     locks.push(SetLock {
@@ -75,69 +89,83 @@ impl Inner {
         }
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.background.tracker.token();
-        let outer: Vec<_> = shared.iter().map(|(lease, _)| lease.clone()).collect();
-        let mut guards = match locks.first() {
-            None => Vec::new(),
+        let guards = match locks.first() {
+            None => share_all(&outer).await?,
             Some(SetLock { caller, resource, .. }) => {
                 self.warn_if_out_of_order(resource, caller.options);
                 caller.check_open()?;
                 self.background.home.start();
-                join_all(locks.iter().map(|lock| lock.caller.shard.engine.cluster.first_contact())).await;
+                join_all(locks.iter().map(|lock| lock.caller.shard.engine.first_contact())).await;
                 let guards = self.take_locks(&locks, &outer).await?;
                 // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
                 caller.check_open()?;
                 guards
             }
         };
-        for (lease, caller) in shared {
-            guards.push(caller.share(lease).await?);
-        }
         let guard_of = |member: &SetMember| guards.iter().find(|guard| guard.resource() == member.resource);
         let leases = Leases::new(set.iter().filter_map(guard_of).map(LockGuard::lease));
         Ok(SetGuard::new(leases, guards))
     }
 
-    /// Takes the locks that no outer scope holds, and binds them to each other and to the `outer` leases.
-    async fn take_locks(&self, locks: &[SetLock<'_>], outer: &[Lease]) -> Result<Vec<LockGuard>, LockError> {
+    /// Takes the locks that no outer scope holds, and binds them to each other and to those of the `outer` scopes. Returns the guards of
+    /// all of them.
+    async fn take_locks(&self, locks: &[SetLock<'_>], outer: &[OuterLock<'_>]) -> Result<Vec<LockGuard>, LockError> {
         let first = &locks[0].caller;
+        let leases: Vec<_> = outer.iter().map(|lock| lock.lease.clone()).collect();
         loop {
             let gathered = if first.options.wait.is_zero() {
                 Some(self.try_all_once(locks).await?)
             } else {
-                self.gather(locks, outer).await?
+                self.gather(locks, &leases).await?
             };
-            if let Some(guards) = gathered
-                && self.complete(&guards, outer, first).await
-            {
-                return Ok(guards);
+            let mut incomplete = Incomplete::Lost;
+            if let Some(mut guards) = gathered {
+                // Before the set is complete: these may have to be renewed first.
+                let shared = share_all(outer).await?;
+                match self.complete(locks, &guards, &leases).await {
+                    Ok(()) => {
+                        guards.extend(shared);
+                        return Ok(guards);
+                    }
+                    Err(reason) => incomplete = reason,
+                }
             }
             // From the beginning, unless an outer lease was lost: that one cannot be acquired again in its own scope.
-            outer.iter().try_for_each(Lease::check)?;
+            leases.iter().try_for_each(Lease::check)?;
+            first.check_open()?;
             if Instant::now() >= first.until() {
-                return Err(first.expired());
+                return Err(match incomplete {
+                    Incomplete::Lost => first.expired(),
+                    Incomplete::Unknown(caller) => caller.no_quorum(),
+                });
             }
         }
     }
 
-    /// Makes the leases of a set one, and counts `max_hold` from now on. Returns false if one of them was lost, or has too little
-    /// validity left. The nodes are asked again about those that were taken a while ago: they may have been evicted.
-    async fn complete(&self, guards: &[LockGuard], outer: &[Lease], caller: &Caller<'_>) -> bool {
+    /// Makes the leases of a set one, and counts `max_hold` from now on. The nodes are asked again about those that were taken a while
+    /// ago: they may have been evicted, or have less validity left than the caller asks for.
+    async fn complete<'a>(
+        &self,
+        locks: &[SetLock<'a>],
+        guards: &[LockGuard],
+        outer: &[Lease],
+    ) -> Result<(), Incomplete<'a>> {
+        let LockOptions { min_validity, max_hold, .. } = *locks[0].caller.options;
         let own: Vec<_> = guards.iter().map(LockGuard::lease).collect();
-        for lease in &own {
-            if !lease.has_left(caller.options.min_validity, caller.until()).await {
-                return false;
+        let verdicts = join_all(own.iter().map(|lease| is_still_held(&self.leases, lease, min_validity))).await;
+        for (verdict, lock) in verdicts.into_iter().zip(locks) {
+            match verdict {
+                Verdict::Held => {}
+                Verdict::Lost => return Err(Incomplete::Lost),
+                Verdict::Unknown => return Err(Incomplete::Unknown(lock.caller)),
             }
         }
-        if !join_all(own.iter().map(|lease| is_still_held(&self.leases, lease))).await.into_iter().all(|held| held) {
-            return false;
-        }
-        // While one was renewed, less was left of those before it.
-        if own.iter().any(|lease| lease.remaining() < caller.options.min_validity) {
-            return false;
+        if own.iter().chain(outer).any(|lease| lease.remaining() < min_validity) {
+            return Err(Incomplete::Lost);
         }
         tie(&own, outer);
-        own.iter().for_each(|lease| self.leases.begin_hold(lease, caller.options.max_hold));
-        own.iter().chain(outer).all(Lease::is_valid)
+        own.iter().for_each(|lease| self.leases.begin_hold(lease, max_hold));
+        if own.iter().chain(outer).all(Lease::is_valid) { Ok(()) } else { Err(Incomplete::Lost) }
     }
 
     /// Makes one attempt for each lock. A caller that does not wait passes nobody who has a place in a local queue.
@@ -151,16 +179,21 @@ impl Inner {
         // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
         let wanted: Vec<_> = locks.iter().map(|lock| (lock.caller.shard, lock.caller.wants(&lock.keys, 1))).collect();
         let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started()).await;
-        let outcomes = outcomes.into_iter().zip(locks);
-        let grants =
-            outcomes.map(|(outcome, lock)| outcome.map(|grant| (lock, grant)).map_err(|failed| (lock, failed)));
-        match grants.collect::<Result<Vec<_>, _>>() {
-            Ok(grants) => {
-                Ok(grants.into_iter().map(|(lock, grant)| self.begin(lock, Taken::Grant(grant, None))).collect())
+        let mut taken = Vec::with_capacity(locks.len());
+        for (outcome, lock) in outcomes.into_iter().zip(locks) {
+            match outcome {
+                Ok(grant) => taken.push(Taken::Grant(grant, None)),
+                Err(failed) => match lock.share_if_held(&failed).await {
+                    Some(share) => taken.push(Taken::Share(share)),
+                    None => {
+                        // What was granted is released before the caller is answered.
+                        drop(taken);
+                        return Err(lock.caller.answer(failed).await);
+                    }
+                },
             }
-            // What was granted has been dropped, and so is released before the caller is answered.
-            Err((lock, failed)) => Err(lock.caller.answer(failed).await),
         }
+        Ok(taken.into_iter().zip(locks).map(|(taken, lock)| self.begin(lock, taken)).collect())
     }
 
     /// Takes all locks, one batch after another. Between them, the caller waits for the first lock that it did not get, and holds
@@ -182,7 +215,7 @@ impl Inner {
             let Some(lock) = locks.get(held.len()) else { break };
             let waiting = async {
                 match turn {
-                    Some(turn) => lock.caller.try_with_turn(turn).await,
+                    Some(turn) => lock.caller.try_with_turn(&lock.keys, turn).await,
                     None => lock.caller.enter_queue_and_try(&lock.keys).await,
                 }
             };
@@ -244,6 +277,23 @@ impl Inner {
         let options = LockOptions { max_hold: MAX_HOLD, ..caller.options.clone() };
         self.begin_lease(taken, resource.clone(), options, caller.acquiring)
     }
+}
+
+impl SetLock<'_> {
+    /// Shares what this process reads, if that is why the nodes refused: not every store has several readers of one lock.
+    async fn share_if_held(&self, failed: &FailedAttempt) -> Option<ReadShare> {
+        let is_held = self.caller.options.kind.is_read() && matches!(failed.failure, Failure::Contended { .. });
+        if is_held { self.caller.share_reading(&self.keys).await } else { None }
+    }
+}
+
+/// Shares the locks that outer scopes hold, when each has the validity that the caller asks for.
+async fn share_all(outer: &[OuterLock<'_>]) -> Result<Vec<LockGuard>, LockError> {
+    let mut guards = Vec::with_capacity(outer.len());
+    for OuterLock { caller, lease } in outer {
+        guards.push(caller.share(lease.clone()).await?);
+    }
+    Ok(guards)
 }
 
 /// Does work while the locks that are held are not lost; `None` if one is.

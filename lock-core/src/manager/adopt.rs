@@ -65,7 +65,7 @@ impl LockManager {
         let _in_progress = inner.background.tracker.token();
         check_open(inner, claims)?;
         inner.background.home.start();
-        cluster.first_contact().await;
+        engine.first_contact().await;
         let ours = cluster.membership().roster().map(|roster| roster.set);
         if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
             return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });

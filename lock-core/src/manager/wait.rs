@@ -38,20 +38,21 @@ impl<'a> Caller<'a> {
                 Entered::Lock(_grant, LocalHold::Slot(_slot)) => has_waited = true,
             }
         };
+        self.try_with_turn(keys, turn).await
+    }
+
+    /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over. A reader shares what this
+    /// process reads.
+    pub(super) async fn try_with_turn(&self, keys: &LockKeys, mut turn: Turn) -> Result<Taken, LockError> {
+        let (options, until) = (self.options, self.until());
+        let engine = &self.shard.engine;
         // Asked again, because others may have begun to read meanwhile. Nobody waits before the caller that has the turn, and in an outage it
         // is the only one of its queue that asks the nodes.
-        if self.options.kind.is_read()
-            && let Some(share) = Box::pin(ReadShare::join(self.leases, &self.shard.engine, keys, terms)).await
+        if options.kind.is_read()
+            && let Some(share) = Box::pin(ReadShare::join(self.leases, engine, keys, options.into())).await
         {
             return Ok(Taken::Share(share));
         }
-        self.try_with_turn(turn).await
-    }
-
-    /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over.
-    pub(super) async fn try_with_turn(&self, mut turn: Turn) -> Result<Taken, LockError> {
-        let (options, until) = (self.options, self.until());
-        let engine = &self.shard.engine;
         // Whom the nodes called has places of its own in the line: a lock that is kept for it must not pass while new callers are
         // served.
         let (mut kind, mut pause, mut had_extra) = (AttemptKind::New, BACKOFF.0, false);

@@ -16,7 +16,7 @@ use crate::node::{SlotOffer, Wakeup};
 /// The first and the longest pause before listening to a node again; pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// How long it may take until a node can wake this process.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// After how many failures in a row a node counts as one that cannot wake this process. A connection that broke is soon there again.
 const MAX_FAILURES: u32 = 4;
 

@@ -138,3 +138,19 @@ async fn a_single_node_takes_as_many_requests_as_five_nodes_together() {
     let (guards, ()) = tokio::join!(acquiring, watching);
     assert!(guards.iter().all(Result::is_ok));
 }
+
+// promise: overload
+#[tokio::test(start_paused = true)]
+async fn sets_wait_in_line_for_each_of_their_locks() {
+    let nodes: Vec<_> = (0..5).map(|_| MemoryNode::new()).collect();
+    let recorders: Vec<_> = nodes.iter().cloned().map(Recorder::new).collect();
+    let locks = LockManager::builder().nodes(recorders.clone()).wait(WAIT).connect().await.unwrap();
+    slow_down(&nodes);
+    let sets = (0..8).map(|set| locks.lock_all((0..32).map(|number| format!("{set}-{number}"))).acquire());
+    let watching = async {
+        sleep(ROUND_TRIP / 2).await;
+        assert_eq!(recorders[0].owners().len(), MAX_ATTEMPTS);
+    };
+    let (guards, ()) = tokio::join!(join_all(sets), watching);
+    assert!(guards.iter().all(Result::is_ok));
+}

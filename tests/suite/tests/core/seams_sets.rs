@@ -178,3 +178,61 @@ async fn a_set_that_finds_a_queue_full_leaves_nothing_of_itself() {
     drop(ours.lock_all(["a", "b", "c"]).acquire().await.unwrap());
     eventually("nothing is left", || cluster.holding() == 0).await;
 }
+
+// promise: several-locks
+#[tokio::test(start_paused = true)]
+async fn a_set_in_the_scope_of_one_of_its_locks_is_complete_when_that_was_renewed() {
+    let (_cluster, [ours, _theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
+    let outer = ours.lock("a").acquire().await.unwrap();
+    let least = TTL * 19 / 20;
+    // The next renewal of the outer lock is less than a third of its ttl away.
+    sleep(TTL / 4).await;
+    let request = ours.lock_all(["a", "b"]).min_validity(least);
+    let set = outer.lease().scope(request.acquire()).await.unwrap();
+    assert!(set.remaining() >= least, "{:?}", set.remaining());
+    set.release().await.unwrap();
+    assert!(outer.is_valid());
+}
+
+// promise: several-locks
+#[tokio::test(start_paused = true)]
+async fn a_lock_acquired_again_has_what_is_left_of_its_set() {
+    let (_cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
+    // The first is granted before the others, because it waits for one of them.
+    let holder = theirs.lock("b").acquire().await.unwrap();
+    let waiting = tokio::spawn(ours.lock_all(["a", "b"]).renew(false).acquire());
+    sleep(TTL / 2).await;
+    drop(holder);
+    let set = waiting.await.unwrap().unwrap();
+    let again = |least| set.leases().scope(ours.lock("b").min_validity(least).acquire());
+    assert!(again(TTL / 4).await.is_ok());
+    let error = again(TTL * 7 / 10).await.unwrap_err();
+    assert!(matches!(error, LockError::Expired { .. }), "{error}");
+}
+
+// promise: several-locks, distinct-errors
+#[tokio::test(start_paused = true)]
+async fn a_set_says_why_it_could_not_be_checked_at_its_end() {
+    let cluster = MemoryCluster::new(5);
+    let ours = cluster.builder().ttl(TTL).node_timeout(TTL / 2).connect().await.unwrap();
+    // Slower than a word of the nodes is good for.
+    let slow = Duration::from_millis(150);
+    for shuts_down in [false, true] {
+        cluster.nodes.iter().for_each(|node| node.set_delay(slow));
+        let trying = tokio::spawn(ours.lock_all(["a", "b"]).try_acquire());
+        sleep(slow + SOON).await;
+        if shuts_down {
+            ours.shutdown(Duration::ZERO).await;
+        } else {
+            cluster.nodes.iter().for_each(|node| node.set_down(true));
+        }
+        let error = trying.await.unwrap().unwrap_err();
+        let is_right = match shuts_down {
+            true => matches!(error, LockError::ShuttingDown { .. }),
+            false => matches!(&error, LockError::NoQuorum { votes, .. } if votes.len() == 5),
+        };
+        assert!(is_right, "{error}");
+        cluster.nodes.iter().for_each(|node| node.set_down(false));
+        sleep(TTL * 5).await;
+    }
+}

@@ -189,3 +189,18 @@ async fn a_queue_position_on_a_dead_node_does_not_delay_shutdown() {
     locks.shutdown(GRACE).await;
     assert_eq!(closing.elapsed(), Duration::ZERO);
 }
+
+#[tokio::test(start_paused = true)]
+async fn close_ends_callers_that_wait_for_the_first_connections() {
+    let cluster = MemoryCluster::new(5);
+    cluster.builder().connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(GRACE));
+    let locks = cluster.builder().wait(GRACE).connect_lazy().unwrap();
+    let (one, set) = (tokio::spawn(locks.lock("r").acquire()), tokio::spawn(locks.lock_all(["a", "b"]).acquire()));
+    sleep(Duration::from_millis(100)).await;
+    let closed = Instant::now();
+    locks.close();
+    let errors = [one.await.unwrap().unwrap_err(), set.await.unwrap().unwrap_err()];
+    assert!(errors.iter().all(|error| matches!(error, LockError::ShuttingDown { .. })), "{errors:?}");
+    assert_eq!(closed.elapsed(), Duration::ZERO);
+}

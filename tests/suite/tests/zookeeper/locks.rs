@@ -52,6 +52,12 @@ async fn readers_of_one_process_share_a_lock_and_those_of_two_exclude_each_other
     let second = one.read("catalog").acquire().await.unwrap();
     assert!(other.read("catalog").try_acquire().await.is_err());
     assert!(one.lock("catalog").try_acquire().await.is_err());
+    // Also those of a set.
+    for wait in [Duration::ZERO, Duration::from_secs(10)] {
+        let set = one.lock_all(["stock"]).read(["catalog"]).wait(wait).acquire().await.unwrap();
+        assert_eq!(set.get("catalog").unwrap().token(), first.token());
+        set.release().await.unwrap();
+    }
     drop((first, second));
     other.read("catalog").acquire().await.unwrap().release().await.unwrap();
     let writer = one.lock("catalog").acquire().await.unwrap();
