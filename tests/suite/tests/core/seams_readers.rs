@@ -1,10 +1,12 @@
 //! A writer that goes on to read, while its manager shuts down, it is evicted, or a master forgets. In virtual time.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::LockError;
+use lock_core::observer::LockEvent;
+use lock_core::{LockError, LockObserver};
 use lock_support::{MemoryCluster, eventually};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
 const WAIT: Duration = Duration::from_secs(60);
@@ -79,5 +81,33 @@ async fn a_downgrade_that_a_master_has_forgotten_lets_in_nobody_but_readers() {
             sleep(TTL / 25).await;
         }
         assert_eq!(lease.is_valid(), away == 0);
+    }
+}
+
+/// When each hold ended.
+#[derive(Default)]
+struct Ends(Mutex<Vec<Instant>>);
+
+impl LockObserver for Ends {
+    fn observe(&self, event: &LockEvent<'_>) {
+        if let LockEvent::HoldEnded { .. } = event {
+            self.0.lock().unwrap().push(Instant::now());
+        }
+    }
+}
+
+// promise: readers, reported-losses
+#[tokio::test(start_paused = true)]
+async fn readers_that_wait_for_the_renewal_of_another_are_told_in_time() {
+    for _ in 0..8 {
+        let (cluster, ends, ttl) = (MemoryCluster::new(5), Arc::new(Ends::default()), Duration::from_secs(24));
+        let locks = cluster.builder().ttl(ttl).observer(ends.clone()).connect().await.unwrap();
+        let readers = [locks.read("r").acquire().await.unwrap(), locks.read("r").acquire().await.unwrap()];
+        let until = Instant::now() + readers[0].remaining();
+        cluster.nodes.iter().for_each(|node| node.set_delay(WAIT * 60));
+        sleep(ttl * 2).await;
+        let ends = ends.0.lock().unwrap().clone();
+        assert_eq!(ends.len(), 2);
+        assert!(ends.iter().all(|end| *end <= until + Duration::from_millis(50)), "{ends:?}, {until:?}");
     }
 }
