@@ -6,16 +6,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::attempt_record::AttemptRecord;
 use super::outbox::Outbox;
+use super::patience::Patience;
 use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, Round};
 use crate::error::{NodeError, NotMember};
-use crate::node::{LockKeys, Operation, Reply};
+use crate::node::{LockKeys, Operation};
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
-use crate::quorum::{AcquireVote, Acquisition, ConfirmVote, Failure, OUTAGE_GRACE, Step, Terms, validity};
-
-/// How much longer the attempt of a caller that waits is given if a majority is late. It is then undone, because a reply may have been
-/// lost, and the second attempt still ends in the second that callers ride out.
-const PATIENCE: Duration = Duration::from_millis(500);
+use crate::quorum::{AcquireVote, Acquisition, Failure, Step, Terms};
 
 /// How long the attempt of a caller that waits goes on for the last replies, if it was refused by a majority, and granted by nobody.
 const MAX_REFUSAL_WAIT: Duration = Duration::from_millis(25);
@@ -95,18 +92,17 @@ impl Engine {
 ///
 /// The fields are dropped in this order: the replies are given up before the grant in the record sends its release, so that a node
 /// does not repeat an acquire that nobody waits for.
-struct Attempt<'a> {
-    acquires: Round,
-    record: AttemptRecord<'a>,
-    acquisition: Acquisition,
+pub(super) struct Attempt<'a> {
+    pub(super) acquires: Round,
+    pub(super) record: AttemptRecord<'a>,
+    pub(super) acquisition: Acquisition,
     /// Set when a node refused because of its roster: by which roster a majority has to vote for another attempt.
-    next_roster: Option<u64>,
-    engine: &'a Arc<Engine>,
-    wanted: &'a Wanted<'a>,
+    pub(super) next_roster: Option<u64>,
+    pub(super) engine: &'a Arc<Engine>,
+    pub(super) wanted: &'a Wanted<'a>,
     /// How long the nodes have to reply.
     timeout: Duration,
-    /// Since when it waits for them: when it was sent, or later by as long as this process did not run.
-    waits_since: Instant,
+    pub(super) patience: Patience<'a>,
 }
 
 impl<'a> Attempt<'a> {
@@ -124,11 +120,20 @@ impl<'a> Attempt<'a> {
         // Fewer replies decide nothing, and waking the task for each of them costs processor time.
         acquires.await_majority_but(0);
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
-        Self { acquires, record, acquisition, next_roster: None, engine, wanted, timeout, waits_since: sent }
+        Self {
+            acquires,
+            record,
+            acquisition,
+            next_roster: None,
+            engine,
+            wanted,
+            timeout,
+            patience: Patience::new(engine, wanted, sent),
+        }
     }
 
     /// From when on its validity counts.
-    fn sent(&self) -> Instant {
+    pub(super) fn sent(&self) -> Instant {
         self.record.grant.sent
     }
 
@@ -185,7 +190,7 @@ impl<'a> Attempt<'a> {
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
     fn conclude(self, decided: Option<Step>) -> Option<Result<Box<Grant>, FailedAttempt>> {
         // From then on, what other callers hear counts against an outage.
-        let began = self.waits_since;
+        let began = self.patience.waits_since();
         let Self { engine, wanted: &Wanted { options, .. }, .. } = self;
         let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
         decided?;
@@ -215,7 +220,7 @@ impl<'a> Attempt<'a> {
             let step = tokio::select! {
                 biased;
                 Some(reply) = self.acquires.next_or_late(&self.engine.background.closing, |deadline| {
-                    late_until(self.engine, self.wanted, self.record.grant.sent, &mut self.waits_since, deadline)
+                    self.patience.late_until(deadline)
                 }) => self.count(reply),
                 // The others may hang: there is no need to wait for them.
                 () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
@@ -225,49 +230,6 @@ impl<'a> Attempt<'a> {
             if step != Step::Wait {
                 return step;
             }
-        }
-    }
-
-    /// Asks the nodes to confirm the proposed token until their votes decide. A late grant joins the round; a refusal with a higher fence
-    /// may begin another round.
-    async fn confirm(&mut self, mut step: Step) -> Step {
-        let (cluster, keys, owner) = (&self.engine.cluster, self.wanted.keys, self.record.grant.owner());
-        let timeout = self.engine.node_timeout(self.wanted.options.ttl);
-        // By the same roster: nodes that vote by another one may belong to another majority.
-        let new_round = |acquires: &Round| {
-            let now = Instant::now();
-            Round::until(cluster, keys, now + timeout).time_from_write(timeout).timed(now).by_roster_of(acquires)
-        };
-        let (mut round, mut confirms) = (None, new_round(&self.acquires));
-        loop {
-            match step {
-                Step::Wait => {}
-                Step::Confirm { round: next, token, nodes } => {
-                    if round.replace(next).is_some_and(|round| round != next) {
-                        // The replies to the round before are given up with it.
-                        confirms = new_round(&self.acquires);
-                    }
-                    for node in nodes {
-                        confirms.send(node, Operation::Confirm { owner, token });
-                    }
-                }
-                Step::Granted { .. } | Step::Failed(_) => return step,
-            }
-            step = tokio::select! {
-                biased;
-                Some(reply) = self.acquires.next() => self.count(reply),
-                Some(NodeReply { node, reply }) = confirms.next_or_late(&self.engine.background.closing, |deadline| {
-                    late_until(self.engine, self.wanted, self.record.grant.sent, &mut self.waits_since, deadline)
-                }) => {
-                    self.notice_roster(reply.as_ref().err());
-                    // Counted from the first request of the attempt, not of this round: the keys have lived since then.
-                    let elapsed = self.sent().elapsed();
-                    self.acquisition.confirm_vote(node, round.unwrap_or_default(), confirm_vote(&reply), elapsed)
-                }
-                () = overtaken(self.engine, self.next_roster), if self.next_roster.is_some() => NO_QUORUM,
-                // Not reached: the last vote always decides.
-                else => NO_QUORUM,
-            };
         }
     }
 
@@ -290,7 +252,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Counts a reply to the acquire.
-    fn count(&mut self, reply: NodeReply) -> Step {
+    pub(super) fn count(&mut self, reply: NodeReply) -> Step {
         let node = reply.node;
         let vote = self.replied(reply);
         self.acquisition.acquire_vote(node, vote, self.sent().elapsed())
@@ -302,7 +264,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Notices that a node has another roster than the one that the votes are counted by.
-    fn notice_roster(&mut self, error: Option<&NodeError>) {
+    pub(super) fn notice_roster(&mut self, error: Option<&NodeError>) {
         let present = self.acquires.roster();
         match error {
             // The node may have joined another roster a moment ago. Whether it did shows when this client reads its record.
@@ -317,36 +279,9 @@ impl<'a> Attempt<'a> {
 }
 
 /// How an attempt without a majority ends.
-const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
-
-/// Until when an attempt waits for a majority that is late. Its work is not undone while it may still count: not if the caller does not
-/// wait, not beyond the validity that it asks for, and not beyond the second in which an outage is ridden out.
-fn late_until(
-    engine: &Engine,
-    &Wanted { options, until, .. }: &Wanted<'_>,
-    sent: Instant,
-    waits_since: &mut Instant,
-    deadline: Instant,
-) -> Instant {
-    let now = Instant::now();
-    // This process was paused for that long, or its runtime was blocked. The nodes may have replied at once.
-    *waits_since += now.saturating_duration_since(deadline);
-    // The time that this attempt has waited is part of the outage, even if nobody has noticed that one yet.
-    let lost_for = engine.cluster.answers.lost_for().max(now.saturating_duration_since(*waits_since));
-    let valid = validity(options.ttl, options.min_validity).unwrap_or_default();
-    until.min(sent + valid).min(now + PATIENCE.min(OUTAGE_GRACE.saturating_sub(lost_for)))
-}
+pub(super) const NO_QUORUM: Step = Step::Failed(Failure::NoQuorum);
 
 /// Waits until a majority votes by this roster, or a newer one. Boxed, because it is rare: every attempt has room for it.
-async fn overtaken(engine: &Engine, roster: Option<u64>) {
+pub(super) async fn overtaken(engine: &Engine, roster: Option<u64>) {
     Box::pin(engine.cluster.majority_votes_by(roster.unwrap_or_default())).await;
-}
-
-fn confirm_vote(reply: &Result<Reply, NodeError>) -> ConfirmVote {
-    match reply {
-        Ok(Reply::Confirmed) => ConfirmVote::Confirmed,
-        Ok(Reply::Refused { fence }) => ConfirmVote::Refused { fence: *fence },
-        // Whatever failed, the node may have raised its fence. That makes tokens skip, and never repeat.
-        _ => ConfirmVote::NoReply,
-    }
 }

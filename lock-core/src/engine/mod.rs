@@ -10,12 +10,14 @@
 mod attempt;
 mod attempt_record;
 mod background;
+mod confirm;
 mod engine;
 mod failed_attempt;
 mod grant;
 mod home;
 mod line;
 mod outbox;
+mod patience;
 mod queue_position;
 mod release;
 mod round;
