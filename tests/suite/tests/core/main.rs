@@ -22,6 +22,7 @@ mod metrics;
 mod minority_faults;
 mod node_queues;
 mod node_timeouts;
+mod node_wakeups;
 mod observers;
 mod other_runtimes;
 mod outages;

@@ -7,7 +7,7 @@ use lock_core::masters::Refusal;
 use lock_core::{ConfigError, ConnectError, LockManager, LockManagerBuilder};
 use lock_support::{Authority, Events, Kind, SlotCluster, eventually, eventually_async, try_every_kind};
 
-use crate::connecting::{denied, documented_permissions};
+use crate::permissions::{denied, documented_permissions};
 use crate::waiter::Waiter;
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");

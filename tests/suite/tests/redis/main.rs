@@ -22,6 +22,7 @@ mod mixed_fleets;
 mod moved_from_rslock;
 mod moving_runtimes;
 mod nothing_left;
+mod permissions;
 mod permits;
 mod portions;
 mod queued_locks;
