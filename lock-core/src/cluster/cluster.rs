@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::states::NotedRoster;
 use super::{Answers, Beside, Member, MemberState, NodeSet};
-use crate::error::NodeError;
+use crate::error::{NodeError, NodeVote, Vote};
 use crate::mutex::Mutex;
 use crate::node::{Keyspace, LockNode};
 use crate::observer::Reporter;
@@ -113,6 +113,12 @@ impl Cluster {
         self.members[node].state.borrow().clone()
     }
 
+    /// A vote for each node.
+    pub(crate) fn vote_of_each(&self, of: impl Fn(usize) -> Vote) -> Vec<NodeVote> {
+        let vote = |(node, member): (usize, &Member)| NodeVote { node: member.node.name().to_owned(), vote: of(node) };
+        self.members.iter().enumerate().map(vote).collect()
+    }
+
     /// What keeps a node from being admitted, with the cause if it is that its record cannot be written.
     pub(crate) fn problem(&self, node: usize) -> Option<NodeError> {
         let member = &self.members[node];
@@ -211,10 +217,11 @@ impl Cluster {
         self.waking_nodes().len() >= majority(self.size())
     }
 
-    /// Whether no majority can wake this process at present, because too many nodes are known to be unable to, or do not vote.
+    /// Whether a majority votes, but none can wake this process, because too many nodes are known to be unable to, or are away. In an
+    /// outage that is not known.
     pub(crate) fn no_majority_wakes(&self) -> bool {
         let may_wake = |member: &&Member| !member.is_silent() && member.state.borrow().may_vote();
-        self.members.iter().filter(may_wake).count() < majority(self.size())
+        self.has_quorum() && self.members.iter().filter(may_wake).count() < majority(self.size())
     }
 
     /// Waits until a node accepts requests, over its own address or another one of the same server.

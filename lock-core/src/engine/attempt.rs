@@ -120,16 +120,8 @@ impl<'a> Attempt<'a> {
         // Fewer replies decide nothing, and waking the task for each of them costs processor time.
         acquires.await_majority_but(0);
         let acquisition = Acquisition::new(cluster.size(), Terms { ttl, min_validity, tokens });
-        Self {
-            acquires,
-            record,
-            acquisition,
-            next_roster: None,
-            engine,
-            wanted,
-            timeout,
-            patience: Patience::new(engine, wanted, sent),
-        }
+        let patience = Patience::new(engine, wanted, sent);
+        Self { acquires, record, acquisition, next_roster: None, engine, wanted, timeout, patience }
     }
 
     /// From when on its validity counts.

@@ -180,8 +180,6 @@ impl AttemptLines {
     }
 
     fn overloaded(&self) -> Vec<NodeVote> {
-        let vote = || Vote::Failed(NodeError::Overloaded);
-        let members = self.cluster.members.iter();
-        members.map(|member| NodeVote { node: member.node.name().to_owned(), vote: vote() }).collect()
+        self.cluster.vote_of_each(|_| Vote::Failed(NodeError::Overloaded))
     }
 }

@@ -92,8 +92,8 @@ fn lose(registry: &LeaseRegistry, lease: &Lease) {
 }
 
 /// Whether the nodes still have the lock for a lease that was taken a while ago, and that its holder gets only now. Asks them, unless
-/// their word is still good, and leaves this much validity; and again if it was too old when it came. Nodes that are always that slow are believed in the end. Ends the
-/// lease if they lost it.
+/// their word is still good, and leaves this much validity; and again if it was too old when it came. Nodes that are always that slow are
+/// believed in the end. Ends the lease if they lost it.
 pub(crate) async fn is_still_held(registry: &LeaseRegistry, lease: &Lease, least: Duration) -> Verdict {
     let Some(engine) = lease.engine() else { return Verdict::Lost };
     for _ in 0..MAX_QUESTIONS {

@@ -179,15 +179,15 @@ impl Inner {
         // One token each: without a turn, there is no caller behind this one to whom the lock could be handed over.
         let wanted: Vec<_> = locks.iter().map(|lock| (lock.caller.shard, lock.caller.wants(&lock.keys, 1))).collect();
         let outcomes = self.attempt_all(&wanted, AttemptKind::New, locks[0].caller.started()).await;
-        let mut taken = Vec::with_capacity(locks.len());
-        for (outcome, lock) in outcomes.into_iter().zip(locks) {
+        let (mut taken, mut outcomes) = (Vec::with_capacity(locks.len()), outcomes.into_iter().zip(locks));
+        while let Some((outcome, lock)) = outcomes.next() {
             match outcome {
                 Ok(grant) => taken.push(Taken::Grant(grant, None)),
                 Err(failed) => match lock.share_if_held(&failed).await {
                     Some(share) => taken.push(Taken::Share(share)),
                     None => {
                         // What was granted is released before the caller is answered.
-                        drop(taken);
+                        drop((taken, outcomes));
                         return Err(lock.caller.answer(failed).await);
                     }
                 },

@@ -5,7 +5,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::shards::Shard;
 use crate::engine::{FailedAttempt, Wanted};
-use crate::error::{LockError, NodeVote, Vote};
+use crate::error::{LockError, Vote};
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry, LockGuard};
 use crate::node::LockKeys;
@@ -125,14 +125,8 @@ impl<'a> Caller<'a> {
     /// The error for a lock of which too few nodes said whether it is still held.
     pub(super) fn no_quorum(&self) -> LockError {
         let cluster = &self.shard.engine.cluster;
-        let vote = |node| cluster.problem(node).map_or(Vote::Pending, Vote::Failed);
-        let members = cluster.members.iter().enumerate();
-        let votes = members.map(|(node, member)| NodeVote { node: member.node.name().to_owned(), vote: vote(node) });
-        LockError::NoQuorum {
-            resource: self.resource.to_owned(),
-            waited: self.started().elapsed(),
-            votes: votes.collect(),
-        }
+        let votes = cluster.vote_of_each(|node| cluster.problem(node).map_or(Vote::Pending, Vote::Failed));
+        LockError::NoQuorum { resource: self.resource.to_owned(), waited: self.started().elapsed(), votes }
     }
 
     /// How long locks on the resource were held lately by this manager.

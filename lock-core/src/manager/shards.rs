@@ -4,7 +4,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::manager::Inner;
-use crate::cluster::Member;
 use crate::engine::{AttemptKind, Engine, FailedAttempt, Grant, SlotOffers, Wanted};
 use crate::error::{NodeVote, Vote};
 use crate::resource::{hash, split_slot};
@@ -42,11 +41,8 @@ impl Shard {
         if !last.votes.is_empty() {
             return last.votes.to_vec();
         }
-        let vote = |(node, member): (usize, &Member)| {
-            let vote = if last.ours.contains(node) { Vote::Held { remaining } } else { Vote::Pending };
-            NodeVote { node: member.node.name().to_owned(), vote }
-        };
-        self.engine.cluster.members.iter().enumerate().map(vote).collect()
+        let vote = |node| if last.ours.contains(node) { Vote::Held { remaining } } else { Vote::Pending };
+        self.engine.cluster.vote_of_each(vote)
     }
 }
 

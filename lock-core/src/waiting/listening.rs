@@ -101,3 +101,26 @@ impl Listening {
         self.cluster.heard_nodes().len() >= majority(self.cluster.size())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LockManager, MemoryNode};
+
+    #[tokio::test(start_paused = true)]
+    async fn in_an_outage_it_is_not_known_whether_a_majority_can_wake_this_process() {
+        let nodes: Vec<_> = (0..3).map(|_| MemoryNode::new()).collect();
+        let locks = LockManager::builder().nodes(nodes.clone()).connect().await.unwrap();
+        let guard = locks.lock("r").acquire().await.unwrap();
+        let cluster = Arc::clone(&guard.lease().engine().unwrap().cluster);
+        let listening = Listening::new(&cluster);
+        cluster.members[2].set_silent();
+        assert!(listening.is_connecting());
+        nodes[0].set_down(true);
+        cluster.published_until(|| cluster.problem(0).is_some()).await;
+        assert!(!listening.is_connecting(), "one of three may");
+        nodes[1].set_down(true);
+        cluster.published_until(|| cluster.problem(1).is_some()).await;
+        assert!(listening.is_connecting());
+    }
+}
