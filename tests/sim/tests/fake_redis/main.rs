@@ -129,15 +129,17 @@ async fn compare_sequence(
             let kinds_here =
                 if let Action::Call(_) = action { call_kinds(&real) } else { vec![command_kind(words, &real)] };
             kinds_here.into_iter().for_each(|kind| *kinds.entry(kind).or_default() += 1);
+            // Also between the commands of one call: what it writes with a short time to live has ended on both servers, or on neither.
+            if let Some(Pause::Soon) = pause {
+                tokio::time::sleep(PAUSE).await;
+            }
         }
         if matches!(action, Action::Call(call) if call.is_spoiled()) && some_fence_is_a_time(pair).await? {
             *kinds.entry("a time in the field of a fence".to_owned()).or_default() += 1;
             return Ok(());
         }
-        match pause {
-            Some(Pause::Soon) => tokio::time::sleep(PAUSE).await,
-            Some(Pause::Reservations) => reservations.outlast().await,
-            None => {}
+        if let Some(Pause::Reservations) = pause {
+            reservations.outlast().await;
         }
         reservations = Reservations::read(pair).await?;
         if !reservations.is_empty() {
