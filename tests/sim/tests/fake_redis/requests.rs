@@ -291,7 +291,7 @@ impl Encoder {
         let mut sent = self.send(call).await;
         // A process that was stopped for a while gives its connection up, before it sends anything or between the hash of a script
         // and its source. And to a server whose record has become another one the engine sends nothing.
-        for _ in 0..10 {
+        for _ in 0..50 {
             let known = |command: &Vec<String>| command[0] == "HGETALL" || self.script(command).is_some();
             if !sent.is_empty() && sent.iter().all(known) {
                 break;
