@@ -137,21 +137,20 @@ impl Cluster {
     /// Reports an error that a node replied with, so that the node is inspected again where that may help.
     pub(crate) fn report(&self, node: usize, error: &NodeError) {
         let member = &self.members[node];
-        let inspect_again = match (&*member.state.borrow(), error) {
+        // It changes nothing about other errors of a server. The connection gives up a node that hangs; the other states are known and being
+        // dealt with.
+        let inspection_may_help = matches!(
+            (&*member.state.borrow(), error),
             (
                 MemberState::Admitted { .. },
                 NodeError::Unadmitted
-                | NodeError::Refused(_)
-                | NodeError::Unreachable { .. }
-                | NodeError::ConnectionLost { .. }
-                | NodeError::Elsewhere { .. },
-            ) => true,
-            // It became a replica. An inspection changes nothing about other errors of a server.
-            (MemberState::Admitted { .. }, NodeError::Rejected { code, .. }) => code == "READONLY",
-            // The connection gives up a node that hangs; the other states are known and being dealt with.
-            _ => false,
-        };
-        if inspect_again {
+                    | NodeError::Refused(_)
+                    | NodeError::Unreachable { .. }
+                    | NodeError::ConnectionLost { .. }
+                    | NodeError::Elsewhere { .. },
+            )
+        );
+        if inspection_may_help {
             member.recheck.notify_one();
         }
     }

@@ -52,11 +52,11 @@ pub enum NodeError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The server replied with an error.
-    #[error("{code}: {detail}{}", remedy(code, detail))]
+    #[error("{code}: {detail}")]
     Rejected {
         /// The error's code, such as `OOM`.
         code: String,
-        /// The rest of the message.
+        /// The rest of the message, and the remedy if there is one.
         detail: String,
     },
     /// The server that was asked does not have the lock's keys: another one has them, or none for the moment. It executed nothing.
@@ -99,18 +99,17 @@ impl NodeError {
 
     /// Whether this is what a server shows that is starting, has no leader yet, or is out of reach for a moment.
     pub(crate) fn may_pass(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::Unreachable { .. }
-            | Self::Credentials { .. }
-            | Self::TimedOut
-            | Self::HeldUp { .. }
-            | Self::ConnectionLost { .. }
-            // A replica is being synchronized, as a rule.
-            | Self::NotReplicated { .. }
-            | Self::Elsewhere { .. } => true,
-            Self::Rejected { code, .. } => code == "LOADING",
-            _ => false,
-        }
+                | Self::Credentials { .. }
+                | Self::TimedOut
+                | Self::HeldUp { .. }
+                | Self::ConnectionLost { .. }
+                // A replica is being synchronized, as a rule.
+                | Self::NotReplicated { .. }
+                | Self::Elsewhere { .. }
+        )
     }
 }
 
@@ -226,47 +225,12 @@ fn tolerable(policy: &str) -> &'static str {
     }
 }
 
-/// What to do about an error that a server replied with.
-fn remedy(code: &str, detail: &str) -> &'static str {
-    match code {
-        "OOM" => "; raise maxmemory, or keep other data elsewhere",
-        "NOREPLICAS" => "; masters of locks need no replicas: set min-replicas-to-write to 0, or start the replicas",
-        "MISCONF" => "; see the log of the server: its disk may be full",
-        "READONLY" => "; it became a replica: name the address of a master",
-        "LOADING" => "; it is used when it has loaded its data",
-        "BUSY" => "; another script keeps it busy: end that with SCRIPT KILL",
-        "55P03" => {
-            "; another session has locked a table or a row of the schema locks: find it with pg_blocking_pids, and end it"
-        }
-        "WRONGTYPE" => "; a key under the prefix holds other data: delete it, or use another prefix",
-        _ if detail.contains("max number of clients") => "; raise maxclients, or close other connections",
-        _ => "",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_its_remedy_and_reads_well() {
-        let text =
-            |code: &str, detail: &str| NodeError::Rejected { code: code.into(), detail: detail.into() }.to_string();
-        for (code, remedy) in [
-            ("OOM", "raise maxmemory"),
-            ("NOREPLICAS", "min-replicas-to-write"),
-            ("MISCONF", "disk"),
-            ("READONLY", "address of a master"),
-            ("LOADING", "loaded"),
-            ("BUSY", "SCRIPT KILL"),
-            ("WRONGTYPE", "another prefix"),
-            ("55P03", "pg_blocking_pids"),
-        ] {
-            let text = text(code, "what happened");
-            assert!(text.starts_with(&format!("{code}: what happened; ")) && text.contains(remedy), "{text}");
-        }
-        assert!(text("ERR", "max number of clients reached").contains("raise maxclients"));
-        assert_eq!(text("ERR", "the fence is used up"), "ERR: the fence is used up");
+    fn a_quarantine_is_told_in_units_that_can_be_read() {
         let quarantined = |nanos| NodeError::Quarantined { remaining: Duration::from_nanos(nanos) }.to_string();
         assert!(quarantined(0).starts_with("in quarantine for another 1ms,"), "{}", quarantined(0));
         assert!(quarantined(61_199_999_999).starts_with("in quarantine for another 62s,"));

@@ -11,6 +11,10 @@ use super::schema::{GRANTS, LOG_GRANT, MIN_VERSION};
 use crate::node::tls::{cause_in, refusal};
 use crate::node::{NodeError, Refusal};
 
+/// The remedy when a statement had to wait too long for another session.
+const LOCKED: &str =
+    "; another session has locked a table or a row of the schema locks: find it with pg_blocking_pids, and end it";
+
 /// The error of a statement that was sent.
 pub(super) fn node_error(error: &Error) -> NodeError {
     match error.as_db_error() {
@@ -83,6 +87,7 @@ fn error_reply(error: &DbError) -> NodeError {
         "LK001" | "26000" | "42883" => {
             pooled(&format!("statements of one connection reach several sessions: {detail}")).into()
         }
+        "55P03" => NodeError::Rejected { code: "55P03".into(), detail: detail + LOCKED },
         code => NodeError::Rejected { code: code.to_owned(), detail },
     }
 }

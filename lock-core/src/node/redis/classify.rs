@@ -42,18 +42,35 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
         // A script meets what the user lacks with no code of its own.
         "ERR" if detail.starts_with("The user executing the script can't") => Refusal::Permission { detail }.into(),
         "CROSSSLOT" => Refusal::ClusterMode { detail }.into(),
+        "LOADING" => NodeError::Unreachable { reason: format!("{detail}; it is used when it has loaded its data") },
         // A script met a key that is on another server, while the slot is being moved. It was cut short.
         "ERR" if detail.contains("non local key") => NodeError::ConnectionLost { reason: detail },
         code => match elsewhere(code) {
             Some(why) => NodeError::Elsewhere { code: code.to_owned(), detail: format!("{detail}; {why}") },
-            None => NodeError::Rejected { code: code.to_owned(), detail },
+            None => {
+                let remedy = remedy(code, &detail);
+                NodeError::Rejected { code: code.to_owned(), detail: detail + remedy }
+            }
         },
     }
 }
 
-/// Why a server of a cluster does not have the keys, if that is what its code says.
+fn remedy(code: &str, detail: &str) -> &'static str {
+    match code {
+        "OOM" => "; raise maxmemory, or keep other data elsewhere",
+        "NOREPLICAS" => "; masters of locks need no replicas: set min-replicas-to-write to 0, or start the replicas",
+        "MISCONF" => "; see the log of the server: its disk may be full",
+        "BUSY" => "; another script keeps it busy: end that with SCRIPT KILL",
+        "WRONGTYPE" => "; a key under the prefix holds other data: delete it, or use another prefix",
+        _ if detail.contains("max number of clients") => "; raise maxclients, or close other connections",
+        _ => "",
+    }
+}
+
+/// Why a server does not have the keys, if that is what its code says.
 fn elsewhere(code: &str) -> Option<&'static str> {
     Some(match code {
+        "READONLY" => "it became a replica, and is inspected again",
         "MOVED" | "ASK" => "its slot is on another server of the cluster, which is looked for",
         "TRYAGAIN" => "its slot is being moved to another server of the cluster",
         "CLUSTERDOWN" => "the cluster is without a majority of its masters, or without one for the slot",
@@ -131,6 +148,7 @@ mod tests {
             ("MOVED", "looked for"),
             ("ASK", "looked for"),
             ("TRYAGAIN", "being moved"),
+            ("READONLY", "became a replica"),
         ] {
             let error = error(code);
             assert!(matches!(error, NodeError::Elsewhere { .. }) && error.may_pass() && !error.may_have_executed());
@@ -148,10 +166,23 @@ mod tests {
         assert!(matches!(error("WRONGPASS"), NodeError::Refused(Refusal::Login { .. })));
         let denied = error_reply("ERR", "The user executing the script can't run this command or subcommand");
         assert!(matches!(denied, NodeError::Refused(Refusal::Permission { .. })));
-        for code in ["OOM", "BUSY", "MISCONF", "NOREPLICAS", "READONLY", "LOADING"] {
+        let loading = error("LOADING");
+        assert!(loading.may_pass() && loading.to_string().ends_with("when it has loaded its data"), "{loading}");
+        for (code, remedy) in [
+            ("OOM", "raise maxmemory"),
+            ("NOREPLICAS", "min-replicas-to-write"),
+            ("MISCONF", "disk"),
+            ("BUSY", "SCRIPT KILL"),
+            ("WRONGTYPE", "another prefix"),
+        ] {
             let error = error(code);
             assert!(matches!(&error, NodeError::Rejected { code: reported, .. } if reported == code), "{error:?}");
-            assert!(!error.may_have_executed());
+            assert!(!error.may_have_executed() && !error.may_pass());
+            let text = error.to_string();
+            assert!(text.starts_with(&format!("{code}: detail; ")) && text.contains(remedy), "{text}");
         }
+        let full = error_reply("ERR", "max number of clients reached").to_string();
+        assert!(full.contains("raise maxclients"), "{full}");
+        assert_eq!(error_reply("ERR", "the fence is used up").to_string(), "ERR: the fence is used up");
     }
 }

@@ -76,7 +76,7 @@ fn odd_answers() -> [Answers; 4] {
         Answers::Cut,
         Answers::Error(NodeError::ConnectionLost { reason: "reset".into() }),
         Answers::Error(NodeError::Unadmitted),
-        Answers::Error(NodeError::Rejected { code: "READONLY".into(), detail: String::new() }),
+        Answers::Error(NodeError::Elsewhere { code: "READONLY".into(), detail: String::new() }),
     ]
 }
 

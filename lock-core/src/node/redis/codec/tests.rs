@@ -102,7 +102,7 @@ proptest::proptest! {
 
 #[test]
 fn a_request_that_fails_leaves_the_others_of_its_batch_alone() {
-    let oom = NodeError::Rejected { code: "OOM".into(), detail: "command not allowed".into() };
+    let oom = classify::error_reply("OOM", "command not allowed");
     assert_eq!(replies("EOOM command not allowed\nD", 2), [Err(oom), Ok(Reply::Released)]);
     let plain = NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() };
     assert_eq!(failed("the fence is used up"), plain);
