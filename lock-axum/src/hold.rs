@@ -204,7 +204,7 @@ impl Drop for PendingSession {
         self.offered = None;
         let (guard, lease) = (self.guard.clone(), self.lease.clone());
         let (Some(begun), Some(runtime)) = (self.begun.take(), &self.runtime) else { return };
-        if guard.strong_count() == 0 || begun.is_terminated() {
+        if guard.strong_count() == 0 {
             return;
         }
         runtime.spawn(async move {

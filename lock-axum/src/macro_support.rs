@@ -146,7 +146,7 @@ where
 type Boxed = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 async fn guard_response<R: Resources>(
-    caller: Caller,
+    Caller { locks, carried }: Caller,
     read: ReadBytes,
     resources: &R,
     policy: &Policy,
@@ -156,21 +156,12 @@ async fn guard_response<R: Resources>(
     static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
 
     let on_error = on_error.as_ref().map(|on_error| on_error as &(dyn Fn(LockError) -> Response + Sync));
-    let guard = enter(caller, resources, policy, on_error).await?;
+    let guard = critical_section::enter(&locks, resources, || carried, policy, on_error).await?;
     drop(read);
     let completed = critical_section::run(guard, policy, handler).await;
     let finish =
         |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
     completed.and_then(finish).map_err(|error| critical_section::reject(error, policy, on_error))
-}
-
-async fn enter<R: Resources>(
-    Caller { locks, carried }: Caller,
-    resources: &R,
-    policy: &Policy,
-    on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
-) -> Result<R::Guard, LockRejection> {
-    critical_section::enter(&locks, resources, || carried, policy, on_error).await
 }
 
 /// Runs the body of a function under its lock, in the caller's task.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::Extension;
 use http::request::Parts;
 use http::{Extensions, Request};
-use lock_core::{FencingToken, Lease, Leases};
+use lock_core::{FencingToken, Lease, Leases, LockPending};
 
 use crate::guard::Held;
 use crate::hold::Hold;
@@ -105,9 +105,10 @@ impl Known for Parts {
 }
 
 impl<T: Known> Param<'_, T> {
-    /// Inserts what is held into the extensions of a request.
+    /// Inserts what is held into the extensions of a request, where the lock is pending no more.
     pub fn receive(self, held: &impl Held) -> T::Kind {
         if let Some(extensions) = self.0.extensions() {
+            extensions.remove::<LockPending>();
             held.insert_into(extensions);
         }
         T::Kind::default()

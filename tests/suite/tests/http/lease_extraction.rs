@@ -136,10 +136,21 @@ async fn a_request_that_is_passed_on_carries_the_lease_whatever_its_type_is_call
         assert_eq!((lease.token(), lease.token()), (perhaps.unwrap(), token));
         lease.resource().to_owned()
     }
-    let inner: Router = Router::new().route("/", on_post(resource));
-    let app = Router::new().route("/", on_post(forwards)).layer(Extension(inner)).route("/head", on_post(head));
+    // Nothing is pending for those behind the lock.
+    #[distributed_lock(resource = ["a", "b"])]
+    async fn forwards_set(Extension(inner): Extension<Router>, request: Rq) -> Response {
+        inner.oneshot(request).await.unwrap()
+    }
+    let none = async |single: Option<Lease>| single.is_none().to_string();
+    let inner: Router = Router::new().route("/", on_post(resource)).route("/set", on_post(none));
+    let app = Router::new()
+        .route("/", on_post(forwards))
+        .route("/set", on_post(forwards_set))
+        .layer(Extension(inner))
+        .route("/head", on_post(head));
     let address = serve(app, &manager(&nodes())).await;
     assert_eq!(post(address, "/").await.text(), "outer");
+    assert_eq!(post(address, "/set").await.text(), "true");
     assert_eq!(post(address, "/head").await.text(), "true");
 }
 
