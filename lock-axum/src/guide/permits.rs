@@ -88,7 +88,7 @@
 //! - **More than 100 permits, or a rate.** To limit load, and not the number of holders, use a rate limiter. A single process
 //!   has `tokio::sync::Semaphore`.
 //! - **Several permits at once.** Two callers that need two of three would hold one each and wait for each other. Inside the scope of a
-//!   permit, asking for the same resource again gives the same lease.
+//!   permit, asking for the same resource again gives the same lease, unless its slot is beyond the number that is asked for.
 //! - **Permits in a set of locks** (`lock_all`). A set has a fixed order in which its names are taken, which is why it cannot
 //!   deadlock. It is not known in advance which slot will be free. A permit and a lock can be nested, in the order of their names.
 //! - **Different numbers at once.** While instances ask for different numbers, as during a rolling deploy that changes it, up to the

@@ -7,8 +7,7 @@ use lock_core::{Lease, Mutex};
 /// orders wait for each other until their `wait` is over.
 ///
 /// An observer of managers, which does nothing in release builds. It sees locks that are taken inside the *scope* of another one: in a guarded
-/// handler or function, and in [`run`](lock_core::LockRequest::run); of several scopes around it, the innermost. It keeps the first 4,096 pairs, and
-/// their reverses. Templates are those of macro and layer, or of
+/// handler or function, and in [`run`](lock_core::LockRequest::run). It keeps the first 4,096 pairs, and their reverses. Templates are those of macro and layer, or of
 /// [`LockRequest::template`](lock_core::LockRequest::template). The warning is the event `lock.order` (level warn), with both places in the code.
 /// The managers of a [`Trial`](super::Trial) have it.
 ///
@@ -84,33 +83,35 @@ impl LockOrder {
 impl LockObserver for LockOrder {
     fn observe(&self, event: &LockEvent<'_>) {
         let LockEvent::AcquireBegan { template: inner, .. } = *event else { return };
-        if !cfg!(debug_assertions) {
+        if !cfg!(debug_assertions) || inner == OTHER {
             return;
         }
-        let Some(outer) = Lease::current() else { return };
-        let outer = outer.template();
+        let outer = Lease::templates_in_scope();
         // One that is acquired again is the same lock: nobody waits for it.
-        if Lease::is_template_in_scope(inner) || [outer, inner].contains(&OTHER) {
-            return;
+        if outer.iter().all(|outer| outer != inner) {
+            outer.into_iter().filter(|outer| outer != OTHER).for_each(|outer| note((outer, inner.to_owned())));
         }
-        let pair = (outer.to_owned(), inner.to_owned());
-        if !SEEN.lock().takes(&pair) {
-            return;
-        }
-        // It takes milliseconds, in which the other threads go on.
-        let place = place();
-        let mut seen = SEEN.lock();
-        if !seen.takes(&pair) {
-            return;
-        }
-        let reversed = seen.first_place_of_reverse(&pair).cloned();
-        seen.0.insert(pair, place.clone());
-        drop(seen);
-        if let Some(other_place) = reversed {
-            lock_core::log_event!(warn: "lock.order", outer, inner, place, other_place,
-                "two locks are nested in both orders: callers wait for each other until their `wait` is over; acquire both at once \
-                 (`resource = [..]`, `lock_all`), or always in the same order");
-        }
+    }
+}
+
+/// Keeps a pair if it is new, and warns if its reverse was there before.
+fn note(pair: (String, String)) {
+    if !SEEN.lock().takes(&pair) {
+        return;
+    }
+    // It takes milliseconds, in which the other threads go on.
+    let place = place();
+    let mut seen = SEEN.lock();
+    if !seen.takes(&pair) {
+        return;
+    }
+    let reversed = seen.first_place_of_reverse(&pair).cloned();
+    seen.0.insert(pair.clone(), place.clone());
+    drop(seen);
+    if let (Some(other_place), (outer, inner)) = (reversed, pair) {
+        lock_core::log_event!(warn: "lock.order", outer, inner, place, other_place,
+            "two locks are nested in both orders: callers wait for each other until their `wait` is over; acquire both at once \
+             (`resource = [..]`, `lock_all`), or always in the same order");
     }
 }
 

@@ -127,10 +127,15 @@ impl Lease {
         Scope::inside_the_present_one(self.clone(), None)
     }
 
-    /// Whether this task runs under a lease of this template. Not public API.
+    /// The templates of all leases under which this task runs. Not public API.
     #[doc(hidden)]
-    pub fn is_template_in_scope(template: &str) -> bool {
-        Self::find_in_scope(|lease| lease.template() == template).is_some()
+    pub fn templates_in_scope() -> Vec<String> {
+        let mut templates = Vec::new();
+        Self::find_in_scope(|lease| {
+            templates.push(lease.template().to_owned());
+            false
+        });
+        templates
     }
 
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
@@ -160,10 +165,10 @@ impl Lease {
         true
     }
 
-    /// The lease on a resource of a manager, or on one of its slots if those are asked for, under which this task runs, if it does.
+    /// The lease on a resource of a manager, or on one of the slots that this kind of lock can be on, under which this task runs, if it does.
     pub(crate) fn in_scope(manager: u64, resource: &Resource, kind: Kind) -> Option<Self> {
-        let has_slots = |lease: &Self| lease.kind().has_slots() == kind.has_slots();
-        Self::find_in_scope(|lease| lease.0.manager == manager && lease.0.requested == *resource && has_slots(lease))
+        let is_asked_for = |lease: &Self| lease.0.requested == *resource && kind.allows_slot(lease.slot());
+        Self::find_in_scope(|lease| lease.0.manager == manager && is_asked_for(lease))
     }
 
     /// A valid lease of a manager under which this task runs, on a resource that comes after another one in the order of sets.
@@ -173,7 +178,7 @@ impl Lease {
     }
 
     /// The innermost lease under which this task runs that satisfies a condition.
-    fn find_in_scope(condition: impl Fn(&Self) -> bool) -> Option<Self> {
+    fn find_in_scope(mut condition: impl FnMut(&Self) -> bool) -> Option<Self> {
         let find = |frame: &Arc<Frame>| {
             let frames = iter::successors(Some(frame), |frame| frame.outer.as_ref());
             let mut leases = frames.flat_map(|frame| iter::once(&frame.lease).chain(frame.set.iter().flatten()));

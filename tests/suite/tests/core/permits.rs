@@ -323,6 +323,18 @@ async fn inside_the_scope_of_a_permit_the_same_resource_is_the_same_lease() {
 
 // promise: permits
 #[tokio::test(start_paused = true)]
+async fn inside_the_scope_of_a_permit_fewer_permits_have_their_own_slots() {
+    let locks = manager(&MemoryCluster::new(5)).await;
+    let permits = [held(&locks, 3).await, held(&locks, 3).await, held(&locks, 3).await];
+    let last = permits.iter().find(|permit| permit.slot() == Some(2)).unwrap();
+    let fewer = last.scope(locks.permits("export", 2).try_acquire()).await;
+    assert!(is_contended(&fewer), "both are held: {fewer:?}");
+    let first = permits.iter().find(|permit| permit.slot() == Some(0)).unwrap();
+    assert_eq!(first.scope(held(&locks, 2)).await.token(), first.token());
+}
+
+// promise: permits
+#[tokio::test(start_paused = true)]
 async fn a_dropped_future_leaves_no_slot_and_no_waiter_behind() {
     for contended in [false, true] {
         for polls in 0..40 {
@@ -429,7 +441,7 @@ async fn another_service_works_under_a_delegated_permit() {
     let (holder, other) = (manager(&cluster).await, manager(&cluster).await);
     let permit = held(&holder, 1).await;
     let delegation = permit.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "export").await.unwrap();
     assert_eq!((adopted.resource(), adopted.slot(), adopted.token()), ("export{0}", Some(0), permit.token()));
     assert_eq!(adopted.kind(), Kind::Permit { of: 1 });
     let inner = other.clone();

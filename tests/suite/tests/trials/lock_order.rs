@@ -44,4 +44,17 @@ async fn templates_that_are_nested_in_both_orders_are_warned_of_once_with_both_p
     assert!(places.iter().all(|place| place.contains("lock_order.rs:")), "{reversed:?}");
     assert_ne!(places[0], places[1]);
     assert_eq!(events.named("lock.order").len(), 1);
+
+    // All locks around one are seen, and all of a set.
+    let lock = |name: &str| locks.lock(name).template(name);
+    let inside_two = lock("a").run(async |_| lock("b").run(async |_| lock("c").run(async |_| ()).await).await);
+    inside_two.await.unwrap().unwrap().unwrap();
+    lock("c").run(async |_| lock("a").run(async |_| ()).await).await.unwrap().unwrap();
+    let set = locks.lock_all(["d", "e"]).templates(["d", "e"]);
+    set.run(async |_| lock("f").run(async |_| ()).await).await.unwrap().unwrap();
+    lock("f").run(async |_| lock("e").run(async |_| ()).await).await.unwrap().unwrap();
+    let reversed = LockOrder::reversed().into_iter().map(|reversed| reversed.templates);
+    let names = |first: &str, second: &str| (first.to_owned(), second.to_owned());
+    let expected = [names("a", "c"), names("cart:{id}", "user:{id}"), names("e", "f")];
+    assert_eq!(reversed.collect::<Vec<_>>(), expected);
 }
