@@ -2,14 +2,14 @@
 
 use axum::response::Response;
 use http::StatusCode;
-use lock_core::{Kind, Lease, LockError, LockManager};
+use lock_core::{Lease, LockError, LockManager};
 
 use crate::delegation::Carried;
 use crate::detach::DetachOnDrop;
 use crate::guard::{Guard, Held as _, Resources};
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, OnDisconnect, Policy};
-use crate::rejection::{Cause, LockRejection};
+use crate::rejection::LockRejection;
 use crate::response_body::hold_until_end;
 use crate::until_lost::{Completed, until_lost};
 
@@ -32,13 +32,9 @@ pub(crate) async fn enter<R: Resources>(
 ) -> Result<R::Guard, LockRejection> {
     // Boxed, because most requests carry nothing.
     if policy.adopt
-        && let Some(adopted) = Box::pin(carried().adopt(locks, policy.retry_after)).await?
+        && let Some(adopted) = Box::pin(resources.adopt(carried(), locks, policy)).await?
     {
-        if (adopted.kind(), policy.kind) == (Kind::Read, Kind::Write) {
-            return Err(Cause::NotDelegated("the delegation is to read, and the request writes").into());
-        }
-        let other = "the delegation is for another resource than the one of the request";
-        return resources.adopt(adopted, policy).ok_or_else(|| Cause::NotDelegated(other).into());
+        return Ok(adopted);
     }
     resources.acquire(locks, policy).await.map_err(|error| reject(error, policy, on_error))
 }

@@ -10,6 +10,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use lock_core::LockManager;
+use lock_core::delegation::Expected;
 #[doc(inline)]
 pub use lock_core::delegation::{AdoptError, AdoptedLease, Delegate, DelegateError, Delegation, InvalidAudience};
 
@@ -54,14 +55,15 @@ impl<S: Sync> FromRequestParts<S> for Delegated {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
         let locks: LockManager = parts.extensions.get().cloned().ok_or(Cause::NoManager)?;
-        let adopted = Carried::by(&parts.headers).adopt(&locks, Policy::new().retry_after).await?;
+        let adopted = Carried::by(&parts.headers).adopt(&locks, Expected::default(), Policy::new().retry_after).await?;
         let missing = "the request carries no delegation: the header `lock-delegation` is missing";
         Ok(Self(adopted.ok_or(Cause::NotDelegated(missing))?))
     }
 }
 
-/// The delegation that a request carries.
-pub(crate) enum Carried {
+/// The delegation that a request carries. Not public API.
+#[doc(hidden)]
+pub enum Carried {
     Nothing,
     One(HeaderValue),
     Several,
@@ -81,6 +83,7 @@ impl Carried {
     pub(crate) async fn adopt(
         self,
         locks: &LockManager,
+        expected: Expected<'_>,
         retry_after: Duration,
     ) -> Result<Option<AdoptedLease>, LockRejection> {
         let refused = |error| Cause::Adopt { error, retry_after };
@@ -88,7 +91,7 @@ impl Carried {
             Self::Nothing => Ok(None),
             Self::One(value) => {
                 let text = value.to_str().map_err(|_| refused(AdoptError::Malformed))?;
-                Ok(Some(locks.adopt(text).await.map_err(refused)?))
+                Ok(Some(locks.adopt_expected(text, expected).await.map_err(refused)?))
             }
             Self::Several => Err(Cause::NotDelegated("the request carries more than one delegation").into()),
         }

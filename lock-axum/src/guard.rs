@@ -1,14 +1,17 @@
 //! What keeps the lock of a handler, or its locks, how it is acquired or adopted, and the view of what is held. Layer and macro treat one
 //! lock and several alike.
 
+use std::future::ready;
 use std::ops::Deref;
 
 use http::Extensions;
-use lock_core::delegation::AdoptedLease;
-use lock_core::{Kind, Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
+use lock_core::delegation::{AdoptedLease, Expected};
+use lock_core::{Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
 
+use crate::delegation::Carried;
 use crate::hold::PendingSession;
 use crate::policy::{OnLost, Policy};
+use crate::rejection::LockRejection;
 
 /// What is locked for a handler: a resource, or several.
 pub trait Resources: Send + Sync {
@@ -22,8 +25,16 @@ pub trait Resources: Send + Sync {
         policy: &Policy,
     ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
 
-    /// Takes a lock or a permit that was adopted, if that is the one: of several, none is.
-    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<Self::Guard>;
+    /// Adopts the delegation that a request carries, if it carries one. Of several resources there is none: layer and macro refuse to
+    /// look for it.
+    fn adopt(
+        &self,
+        _carried: Carried,
+        _locks: &LockManager,
+        _policy: &Policy,
+    ) -> impl Future<Output = Result<Option<Self::Guard>, LockRejection>> + Send {
+        ready(Ok(None))
+    }
 }
 
 /// The guard of a lock, or of a set of locks, and so the view of what is held.
@@ -42,13 +53,14 @@ impl Resources for String {
         policy.request(locks, self).acquire().await
     }
 
-    fn adopt(&self, adopted: AdoptedLease, policy: &Policy) -> Option<LockGuard> {
-        let is_asked_for = match (policy.kind, adopted.slot()) {
-            (Kind::Permit { of }, Some(slot)) => slot < of && adopted.resource() == format!("{self}{{{slot}}}"),
-            (Kind::Permit { .. }, None) => false,
-            _ => adopted.resource() == self,
-        };
-        is_asked_for.then(|| adopted.into_guard())
+    async fn adopt(
+        &self,
+        carried: Carried,
+        locks: &LockManager,
+        policy: &Policy,
+    ) -> Result<Option<LockGuard>, LockRejection> {
+        let expected = Expected { resource: Some(self), kind: Some(policy.kind), template: policy.template.clone() };
+        Ok(carried.adopt(locks, expected, policy.retry_after).await?.map(AdoptedLease::into_guard))
     }
 }
 
@@ -57,10 +69,6 @@ impl Resources for Vec<String> {
 
     async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<SetGuard, LockError> {
         policy.request_all(locks, self).acquire().await
-    }
-
-    fn adopt(&self, _: AdoptedLease, _: &Policy) -> Option<SetGuard> {
-        None
     }
 }
 

@@ -201,21 +201,22 @@ fn log_mistake(error: &LockError) {
         | LockError::Lost { .. }
         | LockError::InvalidResource { .. } => {}
         LockError::NotALock { .. } => {
-            lock_core::log_event!(error: "lock.not_a_lock", %error, "the key of a lock holds something else");
+            let error = without_name(error);
+            lock_core::log_event!(error: "lock.not_a_lock", error, "the key of a lock holds something else");
         }
         LockError::Upgrade { .. } => {
             lock_core::log_event!(error: "lock.upgrade", "a guarded handler that reads locks the same resource to write");
         }
         error => {
-            // The whole error names the resource.
-            let reason = match error {
-                LockError::InvalidOptions { reason, .. } => reason as &dyn fmt::Display,
-                LockError::InvalidPermits { reason, .. } => reason,
-                error => error,
-            };
-            lock_core::log_event!(error: "lock.misconfigured", error = %reason, "a guarded handler has invalid lock options");
+            let error = without_name(error);
+            lock_core::log_event!(error: "lock.misconfigured", error, "a guarded handler has invalid lock options");
         }
     }
+}
+
+/// The text of an error, without the name of the resource: the manager may have names redacted.
+fn without_name(error: &LockError) -> String {
+    error.to_string().replace(&format!("{:?}", error.resource()), "the resource")
 }
 
 /// The client is told what it can do about it, and nothing that only the holder knows.
@@ -230,6 +231,8 @@ fn adopt_problem(error: &AdoptError, retry_after: Duration) -> Problem {
         AdoptError::Malformed => "the header is not a delegation that this service understands",
         AdoptError::OtherSet { .. } => "the delegation is of a lock on other lock servers",
         AdoptError::OtherAudience { .. } => "the delegation is for another service",
+        AdoptError::OtherResource { .. } => "the delegation is for another resource than the one of the request",
+        AdoptError::NotToWrite { .. } => "the delegation is to read, and the request writes",
         AdoptError::Expired { .. } => "the delegation has expired",
         // `AdoptError` is non-exhaustive: an error added later is refused, too.
         _ => "the lock is no longer held by the sender of the delegation",

@@ -18,7 +18,7 @@ use crate::lease::{Lease, LockGuard};
 /// let delegation = guard.delegate().create()?;
 ///
 /// // In the service that is called, with what was in the header:
-/// let adopted = locks.adopt(delegation.as_str()).await?;
+/// let adopted = locks.adopt(delegation.as_str(), "order:7").await?;
 /// assert_eq!((adopted.resource(), adopted.token()), ("order:7", guard.token()));
 /// adopted.check()?; // between the steps of long work
 /// drop(adopted); // the work is done

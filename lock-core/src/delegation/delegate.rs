@@ -27,7 +27,7 @@ impl Lease {
     /// let guard = locks.lock("stock:42").acquire().await?;
     /// let delegation = guard.delegate().expires_in(Duration::from_secs(2)).create()?;
     /// // In the other service:
-    /// let adopted = locks.adopt(delegation.as_str()).await?;
+    /// let adopted = locks.adopt(delegation.as_str(), "stock:42").await?;
     /// assert_eq!(adopted.token(), guard.token());
     /// # Ok(())
     /// # }

@@ -78,6 +78,20 @@ pub enum AdoptError {
         /// The [`audience`](crate::LockManagerBuilder::audience) of this manager.
         ours: Option<String>,
     },
+    /// It is of a lock on another resource than the one of the work, or of a permit that the work cannot have.
+    #[error("the delegation is of {theirs:?}, and the work is on {ours:?}")]
+    OtherResource {
+        /// The resource that was delegated, with its slot if it is a permit.
+        theirs: String,
+        /// The resource of the work.
+        ours: String,
+    },
+    /// The lock is read, and the work writes.
+    #[error("the delegation of {resource:?} is to read, and the work writes")]
+    NotToWrite {
+        /// The resource.
+        resource: String,
+    },
     /// Its time is over.
     #[error("the delegation of {resource:?} expired {ago:?} ago")]
     Expired {

@@ -8,10 +8,13 @@ mod adopted;
 mod credential;
 mod delegate;
 mod error;
+mod expected;
 mod prove;
 
 pub use self::adopted::AdoptedLease;
 pub(crate) use self::credential::{Claims, Credential, MAX_AUDIENCE_LEN};
 pub use self::delegate::{Delegate, Delegation};
 pub use self::error::{AdoptError, DelegateError, InvalidAudience};
+#[doc(hidden)]
+pub use self::expected::Expected;
 pub(crate) use self::prove::{Proof, prove};

@@ -7,7 +7,7 @@ use tracing::Span;
 use super::LockManager;
 use super::manager::Inner;
 use crate::cluster::Cluster;
-use crate::delegation::{AdoptError, AdoptedLease, Claims, Credential, Proof, prove};
+use crate::delegation::{AdoptError, AdoptedLease, Claims, Credential, Expected, Proof, prove};
 use crate::engine::{Engine, Grant};
 use crate::error::LossReason;
 use crate::lease::{Lease, LockGuard, SharedGrant};
@@ -20,8 +20,10 @@ use crate::resource::Resource;
 const MIN_PAUSE: Duration = Duration::from_millis(5);
 
 impl LockManager {
-    /// Adopts a [delegation](crate::Lease::delegate) that another service made of a lock on the same masters: asks them whether that service
-    /// still has the lock, and takes its lease over for the work that it asked for. Nothing is locked, and nobody waits.
+    /// Adopts a [delegation](crate::Lease::delegate) that another service made of its lock on this resource, on the same masters: asks them
+    /// whether that service still has the lock, and takes its lease over for the work that it asked for. Nothing is locked, and nobody waits.
+    ///
+    /// The resource is the one of the work, as this service knows it from the request and not from the text. Of permits, any slot will do.
     ///
     /// # Errors
     ///
@@ -39,14 +41,21 @@ impl LockManager {
     /// # let locks = lock_core::LockManager::in_memory();
     /// let guard = locks.lock("stock:42").acquire().await?;
     /// let delegation = guard.delegate().create()?;
-    /// let adopted = locks.adopt(delegation.as_str()).await?;
+    /// let adopted = locks.adopt(delegation.as_str(), "stock:42").await?;
     /// assert!(adopted.is_valid());
     /// guard.release().await?; // left to expire: the delegation is unfinished
     /// assert!(adopted.is_valid());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn adopt(&self, delegation: &str) -> Result<AdoptedLease, AdoptError> {
+    pub async fn adopt(&self, delegation: &str, resource: impl AsRef<str>) -> Result<AdoptedLease, AdoptError> {
+        let expected = Expected { resource: Some(resource.as_ref()), ..Expected::default() };
+        self.adopt_expected(delegation, expected).await
+    }
+
+    /// Adopts a delegation of what is expected. Not public API.
+    #[doc(hidden)]
+    pub async fn adopt_expected(&self, delegation: &str, expected: Expected<'_>) -> Result<AdoptedLease, AdoptError> {
         let credential = Credential::parse(delegation).ok_or(AdoptError::Malformed)?;
         let claims = &credential.claims;
         let resource = Resource::parse_with_slot(&claims.resource).map_err(|_| AdoptError::Malformed)?;
@@ -61,6 +70,8 @@ impl LockManager {
         if let Some(theirs) = claims.audience.clone().filter(|theirs| inner.audience.as_ref() != Some(theirs)) {
             return Err(AdoptError::OtherAudience { theirs, ours: inner.audience.clone() });
         }
+        let requested = resource.without_slot();
+        expected.check(claims, requested.as_str(), keys.slot())?;
         // A shutdown waits until it is decided.
         let _in_progress = inner.background.tracker.token();
         check_open(inner, claims)?;
@@ -78,10 +89,16 @@ impl LockManager {
         let not_after = ends(claims, cluster)?;
         // As long as if it had been granted for this time when the masters were asked.
         let ttl = remaining.min(not_after.saturating_duration_since(sent));
-        let options =
-            LockOptions { ttl, renew: false, max_hold: MAX_HOLD, kind: claims.kind, ..inner.defaults.clone() };
+        let options = LockOptions {
+            ttl,
+            renew: false,
+            max_hold: MAX_HOLD,
+            kind: claims.kind,
+            template: expected.template,
+            ..inner.defaults.clone()
+        };
         let grant = SharedGrant::new(Grant::adopted(engine, &keys, owner, sent, ttl, claims.token));
-        let lease = Lease::new(inner.id, resource.without_slot(), options, grant, None, &Span::current());
+        let lease = Lease::new(inner.id, requested, options, grant, None, &Span::current());
         let guard = LockGuard::begin(&inner.leases, lease);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
         check_open(inner, claims)?;

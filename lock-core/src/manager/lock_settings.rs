@@ -185,7 +185,7 @@ impl LockManagerBuilder {
     ///
     /// let guard = shop.lock("order:7").acquire().await?;
     /// let delegation = guard.delegate().audience("payment").create()?;
-    /// let adopted = payment.adopt(delegation.as_str()).await?;
+    /// let adopted = payment.adopt(delegation.as_str(), "order:7").await?;
     /// assert_eq!(adopted.token(), guard.token());
     /// # Ok(())
     /// # }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::Kind;
-use lock_core::delegation::AdoptError;
+use lock_core::delegation::{AdoptError, Expected};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -70,7 +70,7 @@ pub(super) async fn adopt(shared: Arc<Shared>, mut dice: Dice, first_attempt: u6
 /// Works under a lock that another service delegated. False if it could not.
 async fn work_under(shared: &Arc<Shared>, dice: &mut Dice, attempt: u64, credential: &str) -> bool {
     shared.journal.write(Event::Adopting { attempt });
-    let adopted = match shared.locks.adopt(credential).await {
+    let adopted = match shared.locks.adopt_expected(credential, Expected::default()).await {
         Ok(adopted) => adopted,
         Err(error) => {
             shared.journal.write(Event::NotAdopted { attempt, kind: kind(&error).to_owned() });
@@ -92,7 +92,7 @@ async fn work_under(shared: &Arc<Shared>, dice: &mut Dice, attempt: u64, credent
 /// Adopts a lock a second time, and does nothing under it: the holder may have been answered, and need not wait.
 async fn replay(shared: &Arc<Shared>, attempt: u64, credential: &str) {
     shared.journal.write(Event::Adopting { attempt });
-    match shared.locks.adopt(credential).await {
+    match shared.locks.adopt_expected(credential, Expected::default()).await {
         Ok(adopted) => {
             let (resource, token) = (adopted.resource().to_owned(), adopted.token().get());
             shared.journal.write(Event::Replayed { attempt, resource, token });

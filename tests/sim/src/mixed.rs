@@ -280,7 +280,7 @@ impl Worker {
     async fn work_under(&mut self, resource: usize, credential: &str) {
         let call = self.world.call(self.client, resource);
         self.world.record(Event::Adopting { call });
-        let Ok(adopted) = self.locks.adopt(credential).await else { return };
+        let Ok(adopted) = self.locks.adopt(credential, Plan::resource_name(resource)).await else { return };
         let lease = adopted.lease();
         let (token, reads) = (lease.token().get(), lease.kind() == LockKind::Read);
         self.world.record(Event::Adopted { call, token, reads });
@@ -297,7 +297,7 @@ impl Worker {
     async fn replay(&mut self, resource: usize, credential: &str) {
         let call = self.world.call(self.client, resource);
         self.world.record(Event::Adopting { call });
-        if let Ok(adopted) = self.locks.adopt(credential).await {
+        if let Ok(adopted) = self.locks.adopt(credential, Plan::resource_name(resource)).await {
             self.world.record(Event::Replayed { call, token: adopted.token().get() });
         }
     }

@@ -140,7 +140,7 @@ impl Kind {
             Self::Delegated => {
                 let guard = locks.lock(name).acquire().await?;
                 let delegation = guard.delegate().expires_in(Duration::from_secs(600)).create().unwrap();
-                let adopted = locks.adopt(delegation.as_str()).await.unwrap();
+                let adopted = locks.adopt(delegation.as_str(), name).await.unwrap();
                 assert_eq!(adopted.token(), guard.token());
                 Held::new(guard.lease(), guard).and(Held::new(adopted.lease(), adopted))
             }

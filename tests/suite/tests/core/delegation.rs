@@ -23,7 +23,7 @@ fn changed(text: &str, at: usize) -> String {
 }
 
 async fn is_refused(other: &LockManager, delegation: &Delegation) -> bool {
-    matches!(other.adopt(delegation.as_str()).await, Err(AdoptError::Refused { .. }))
+    matches!(other.adopt(delegation.as_str(), "stock:42").await, Err(AdoptError::Refused { .. }))
 }
 
 // promise: delegation
@@ -32,7 +32,7 @@ async fn another_service_works_under_the_token_of_the_holder() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().audience("billing").create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     assert_eq!((adopted.token(), adopted.resource()), (guard.token(), "stock:42"));
     assert!(adopted.is_valid() && adopted.remaining() <= guard.remaining());
     assert_eq!(other.held().len(), 1, "a shutdown waits for it");
@@ -54,14 +54,14 @@ async fn a_forged_delegation_is_refused() {
     let delegation = guard.delegate().create().unwrap();
     let text = delegation.as_str();
     for at in 0..text.len() {
-        let adopted = other.adopt(&changed(text, at)).await;
+        let adopted = other.adopt(&changed(text, at), "stock:42").await;
         assert!(adopted.is_err(), "{at}: {adopted:?}");
     }
     for text in ["", "not one", &text[1..], &text.repeat(2), &"A".repeat(100_000)] {
-        assert!(matches!(other.adopt(text).await, Err(AdoptError::Malformed)), "{text}");
+        assert!(matches!(other.adopt(text, "stock:42").await, Err(AdoptError::Malformed)), "{text}");
     }
     let _held = holder.lock("stock:43").acquire().await.unwrap();
-    assert!(other.adopt(text).await.is_ok(), "the true one");
+    assert!(other.adopt(text, "stock:42").await.is_ok(), "the true one");
 }
 
 // promise: delegation
@@ -70,13 +70,13 @@ async fn an_expired_delegation_is_refused() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().expires_in(TTL / 10).create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     let began = Instant::now();
     adopted.lost().await;
     assert!(began.elapsed() <= TTL / 10);
     assert!(guard.is_valid());
     advance(Duration::from_millis(1)).await;
-    let late = other.adopt(delegation.as_str()).await;
+    let late = other.adopt(delegation.as_str(), "stock:42").await;
     assert!(matches!(late, Err(AdoptError::Expired { .. })), "{late:?}");
 }
 
@@ -86,8 +86,26 @@ async fn a_foreign_delegation_is_refused() {
     let (_nodes, holder, _other) = two_services().await;
     let (_elsewhere, _, stranger) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
-    let refused = stranger.adopt(guard.delegate().create().unwrap().as_str()).await;
+    let refused = stranger.adopt(guard.delegate().create().unwrap().as_str(), "stock:42").await;
     assert!(matches!(refused, Err(AdoptError::OtherSet { .. })), "{refused:?}");
+}
+
+// promise: delegation
+#[tokio::test(start_paused = true)]
+async fn a_delegation_of_another_resource_is_refused_without_asking_a_master() {
+    let (nodes, holder, other) = two_services().await;
+    let guard = holder.lock("stock:42").acquire().await.unwrap();
+    let permit = holder.permits("stock:42", 2).acquire().await.unwrap();
+    let (delegation, of_permit) = (guard.delegate().create().unwrap(), permit.delegate().create().unwrap());
+    assert!(other.adopt(delegation.as_str(), "stock:42").await.is_ok());
+    assert!(other.adopt(of_permit.as_str(), String::from("stock:42")).await.is_ok(), "whatever slot it is");
+    nodes.iter().for_each(|node| node.set_down(true));
+    for (delegation, resource) in
+        [(&delegation, "stock:43"), (&delegation, ""), (&of_permit, "stock:4"), (&of_permit, "stock:42{0}")]
+    {
+        let refused = other.adopt(delegation.as_str(), resource).await;
+        assert!(matches!(&refused, Err(AdoptError::OtherResource { ours, .. }) if ours == resource), "{refused:?}");
+    }
 }
 
 // promise: delegation
@@ -97,7 +115,7 @@ async fn a_delegation_for_another_audience_is_refused() {
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().audience("shipping").create().unwrap();
     for service in [&holder, &other] {
-        let refused = service.adopt(delegation.as_str()).await;
+        let refused = service.adopt(delegation.as_str(), "stock:42").await;
         assert!(matches!(refused, Err(AdoptError::OtherAudience { .. })), "{refused:?}");
     }
 }
@@ -111,10 +129,10 @@ async fn a_delegation_replayed_after_a_re_grant_is_refused() {
     let text = delegation.as_str().to_owned();
     delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
     assert!(guard.release().await.unwrap());
-    let free = other.adopt(&text).await;
+    let free = other.adopt(&text, "stock:42").await;
     assert!(matches!(free, Err(AdoptError::Refused { .. })), "{free:?}");
     let _next = holder.lock("stock:42").acquire().await.unwrap();
-    let held_by_the_next = other.adopt(&text).await;
+    let held_by_the_next = other.adopt(&text, "stock:42").await;
     assert!(matches!(held_by_the_next, Err(AdoptError::Refused { .. })), "{held_by_the_next:?}");
 }
 
@@ -134,7 +152,7 @@ async fn a_delegated_lock_is_not_handed_over_to_the_next_local_holder() {
     guard.release().await.unwrap();
     let _next = waiting.await.unwrap().unwrap();
     // Handed over, the lock would have the same owner id.
-    let replayed = other.adopt(&text).await;
+    let replayed = other.adopt(&text, "stock:42").await;
     assert!(matches!(replayed, Err(AdoptError::Refused { .. })), "{replayed:?}");
 }
 
@@ -145,7 +163,7 @@ async fn a_lock_that_is_read_is_delegated_to_read() {
     let reader = holder.read("catalog").acquire().await.unwrap();
     let beside = other.read("catalog").acquire().await.unwrap();
     let delegation = reader.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "catalog").await.unwrap();
     assert_eq!((adopted.kind(), adopted.token()), (Kind::Read, reader.token()));
     let write = adopted.lease().scope(other.lock("catalog").try_acquire()).await;
     assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
@@ -163,7 +181,7 @@ async fn a_reader_that_does_not_join_after_all_leaves_a_delegated_key_to_expire(
     let (nodes, holder, other) = two_services().await;
     let reader = holder.read("catalog").acquire().await.unwrap();
     let delegation = reader.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "catalog").await.unwrap();
     // The masters' last word is too old, so the next reader asks them, and gives up while it does.
     tokio::time::sleep(TTL / 10).await;
     nodes.iter().for_each(|node| node.set_delay(TTL / 100));
@@ -184,7 +202,7 @@ async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     let guard = holder.lock("catalog").acquire().await.unwrap();
     let delegation = guard.delegate().expires_in(TTL * 60).create().unwrap();
     let text = delegation.as_str().to_owned();
-    let adopted = other.adopt(&text).await.unwrap();
+    let adopted = other.adopt(&text, "catalog").await.unwrap();
     let error = guard.downgrade().await.unwrap_err();
     assert!(matches!(error, LockError::Delegated { ref resource } if resource == "catalog"), "{error}");
     assert!(adopted.is_valid(), "the key is left to expire");
@@ -194,9 +212,9 @@ async fn a_lock_under_which_another_service_writes_is_not_downgraded() {
     let text = delegation.as_str().to_owned();
     delegation.around(async { Ok::<_, ()>(()) }).await.unwrap();
     let reader = guard.downgrade().await.unwrap();
-    assert!(matches!(other.adopt(&text).await, Err(AdoptError::Refused { .. })), "it is of a lock to write");
+    assert!(matches!(other.adopt(&text, "catalog").await, Err(AdoptError::Refused { .. })), "it is of a lock to write");
     let delegation = reader.delegate().create().unwrap();
-    assert_eq!(other.adopt(delegation.as_str()).await.unwrap().kind(), Kind::Read);
+    assert_eq!(other.adopt(delegation.as_str(), "catalog").await.unwrap().kind(), Kind::Read);
 }
 
 // promise: delegation
@@ -205,7 +223,7 @@ async fn a_release_under_an_adopter_leaves_the_key_to_expire() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     assert!(guard.release().await.unwrap());
     assert!(adopted.is_valid());
     let next = holder.lock("stock:42").try_acquire().await;
@@ -233,12 +251,12 @@ async fn a_lock_that_its_holder_lost_is_lost_for_the_adopter() {
     let (nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     nodes[..3].iter().for_each(MemoryNode::forget);
     let began = Instant::now();
     adopted.lost().await;
     assert!(began.elapsed() < TTL, "{:?}", began.elapsed());
-    assert!(is_refused(&other, &delegation).await || other.adopt(delegation.as_str()).await.is_err());
+    assert!(is_refused(&other, &delegation).await || other.adopt(delegation.as_str(), "stock:42").await.is_err());
 }
 
 // promise: delegation
@@ -248,9 +266,9 @@ async fn a_minority_proves_nothing() {
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
     nodes[..2].iter().for_each(|node| node.set_down(true));
-    drop(other.adopt(delegation.as_str()).await.unwrap());
+    drop(other.adopt(delegation.as_str(), "stock:42").await.unwrap());
     nodes[2].set_down(true);
-    let unknown = other.adopt(delegation.as_str()).await;
+    let unknown = other.adopt(delegation.as_str(), "stock:42").await;
     assert!(matches!(unknown, Err(AdoptError::NoQuorum { .. })), "{unknown:?}");
 }
 
@@ -260,11 +278,11 @@ async fn a_shutdown_ends_what_was_adopted_after_its_grace() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     let report = other.shutdown(TTL / 4).await;
     assert_eq!(report.revoked, 1);
     assert!(!adopted.is_valid() && guard.is_valid());
-    let closed = other.adopt(delegation.as_str()).await;
+    let closed = other.adopt(delegation.as_str(), "stock:42").await;
     assert!(matches!(closed, Err(AdoptError::ShuttingDown { .. })), "{closed:?}");
 }
 
@@ -289,7 +307,7 @@ async fn a_lock_acquired_again_under_an_adopted_lease_is_the_same_one() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     let mut inner = adopted.scope(other.lock("stock:42").try_acquire()).await.unwrap();
     assert_eq!(inner.token(), guard.token());
     // As the body of a response does.
@@ -306,7 +324,7 @@ async fn nothing_is_left_of_an_adopted_lease_that_is_over() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
     let lease = adopted.lease();
     drop(adopted);
     let began = Instant::now();
@@ -322,7 +340,7 @@ async fn a_forced_release_ends_the_work_of_the_adopter() {
     for operator in [&holder, &other] {
         let guard = holder.lock("stock:42").acquire().await.unwrap();
         let delegation = guard.delegate().create().unwrap();
-        let adopted = other.adopt(delegation.as_str()).await.unwrap();
+        let adopted = other.adopt(delegation.as_str(), "stock:42").await.unwrap();
         operator.force_release("stock:42").await.unwrap();
         let began = Instant::now();
         adopted.lost().await;
@@ -349,7 +367,7 @@ async fn a_service_may_adopt_what_it_delegated_itself() {
     let (_nodes, holder, _other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = holder.adopt(delegation.as_str()).await.unwrap();
+    let adopted = holder.adopt(delegation.as_str(), "stock:42").await.unwrap();
     assert_eq!(holder.held().len(), 2);
     drop(adopted);
     assert!(guard.is_valid());
@@ -363,7 +381,7 @@ async fn a_session_does_not_outlive_the_answer_to_a_delegation() {
     let (_nodes, holder, other) = two_services().await;
     let guard = holder.lock("stock:42").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let answering = other.adopt(delegation.as_str()).await.unwrap().into_guard();
+    let answering = other.adopt(delegation.as_str(), "stock:42").await.unwrap().into_guard();
     let session = answering.share();
     assert!(session.is_valid());
     drop(answering);

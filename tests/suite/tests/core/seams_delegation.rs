@@ -33,12 +33,12 @@ async fn a_delegation_of_a_lock_that_is_not_renewed_ends_with_it() {
         // Another reader of the process is renewed, and is another hold.
         let _beside = if reads { Some(holder.read("r").acquire().await.unwrap()) } else { None };
         sleep(TTL / 2).await;
-        let adopted = other.adopt(delegation.as_str()).await.unwrap();
+        let adopted = other.adopt(delegation.as_str(), "r").await.unwrap();
         assert!(adopted.remaining() <= TTL / 2);
         adopted.lost().await;
         assert!(began.elapsed() <= TTL, "{:?}", began.elapsed());
         sleep(ROUND_TRIP * 2).await;
-        let late = other.adopt(delegation.as_str()).await;
+        let late = other.adopt(delegation.as_str(), "r").await;
         assert!(matches!(late, Err(AdoptError::Refused { .. })), "{late:?}");
     }
 }
@@ -53,13 +53,13 @@ async fn a_service_that_has_just_started_adopts_by_the_majority_that_answers() {
     cluster.nodes[..2].iter().for_each(|node| node.set_down(true));
     cluster.nodes[2..].iter().for_each(|node| node.set_delay(ROUND_TRIP));
     let starting = builder(&cluster).connect_lazy().unwrap();
-    let adopted = starting.adopt(delegation.as_str()).await.unwrap();
+    let adopted = starting.adopt(delegation.as_str(), "r").await.unwrap();
     assert_eq!(adopted.token(), guard.token());
     sleep(TTL * 3).await;
     assert!(adopted.is_valid() && guard.is_valid());
     cluster.nodes[2].set_down(true);
     let starting = builder(&cluster).connect_lazy().unwrap();
-    let unproven = starting.adopt(delegation.as_str()).await;
+    let unproven = starting.adopt(delegation.as_str(), "r").await;
     assert!(matches!(unproven, Err(AdoptError::NoQuorum { .. })), "{unproven:?}");
 }
 
@@ -74,7 +74,7 @@ async fn a_delegation_is_adopted_and_kept_beside_a_burst() {
     let burst: Vec<_> = (0..10_000).map(|number| tokio::spawn(other.lock(format!("r{number}")).acquire())).collect();
     sleep(ROUND_TRIP / 2).await;
     let began = Instant::now();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "r").await.unwrap();
     assert!(began.elapsed() <= ROUND_TRIP * 3, "{:?}", began.elapsed());
     sleep(TTL).await;
     assert!(!burst.last().unwrap().is_finished() && adopted.is_valid());
@@ -93,7 +93,7 @@ async fn a_service_that_has_not_heard_of_a_change_of_the_members_adopts_all_the_
     builder(&cluster).max_ttl(TTL * 2).connect().await.unwrap();
     let guard = holder.lock("r").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let adopted = other.adopt(delegation.as_str()).await.unwrap();
+    let adopted = other.adopt(delegation.as_str(), "r").await.unwrap();
     assert_eq!(adopted.token(), guard.token());
 }
 
@@ -107,6 +107,6 @@ async fn a_lock_that_ends_while_it_is_proven_is_not_adopted() {
     sleep(TTL * 7 / 10).await;
     // They say that a tenth of its time is left, counted from when they were asked.
     cluster.nodes.iter().for_each(|node| node.set_delay(TTL * 2 / 10));
-    let adopted = other.adopt(delegation.as_str()).await;
+    let adopted = other.adopt(delegation.as_str(), "r").await;
     assert!(matches!(adopted, Err(AdoptError::NoQuorum { .. })), "{adopted:?}");
 }

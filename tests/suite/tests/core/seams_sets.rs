@@ -18,7 +18,7 @@ async fn what_is_delegated_of_a_set_ends_when_another_of_its_locks_is_lost() {
     let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let set = ours.lock_all(["a", "b"]).acquire().await.unwrap();
     let delegation = set[0].delegate().expires_in(LONG).create().unwrap();
-    let adopted = theirs.adopt(delegation.as_str()).await.unwrap();
+    let adopted = theirs.adopt(delegation.as_str(), "a").await.unwrap();
     sleep(TTL * 2).await;
     assert!(adopted.is_valid() && set.is_valid(), "as long as it is renewed");
     let began = Instant::now();
@@ -32,7 +32,7 @@ async fn what_is_delegated_of_a_set_ends_when_another_of_its_locks_is_lost() {
     drop(set);
     let next = theirs.lock_all(["a", "b"]).acquire().await.unwrap();
     assert!(adopted.token() < next[0].token());
-    let replayed = ours.adopt(delegation.as_str()).await;
+    let replayed = ours.adopt(delegation.as_str(), "a").await;
     assert!(matches!(replayed, Err(AdoptError::Refused { .. })), "{replayed:?}");
     drop(next);
     eventually("nothing is left", || cluster.holding() == 0).await;
@@ -44,7 +44,7 @@ async fn a_set_that_is_dropped_leaves_only_what_it_delegated_to_expire() {
     let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
     let set = ours.lock_all(["a", "b"]).acquire().await.unwrap();
     let delegation = set[0].delegate().create().unwrap();
-    let adopted = theirs.adopt(delegation.as_str()).await.unwrap();
+    let adopted = theirs.adopt(delegation.as_str(), "a").await.unwrap();
     set.release().await.unwrap();
     assert!(theirs.lock("b").try_acquire().await.is_ok());
     assert!(theirs.lock("a").try_acquire().await.is_err() && adopted.is_valid());

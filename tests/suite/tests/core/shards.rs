@@ -240,7 +240,7 @@ async fn leases_are_renewed_delegated_and_adopted_in_every_shard() {
     for guard in &guards {
         assert!(guard.is_valid());
         let delegation = guard.delegate().create().unwrap();
-        let adopted = other.adopt(delegation.as_str()).await.unwrap();
+        let adopted = other.adopt(delegation.as_str(), guard.resource()).await.unwrap();
         assert_eq!((adopted.token(), adopted.resource()), (guard.token(), guard.resource()));
     }
 }

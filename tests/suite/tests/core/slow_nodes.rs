@@ -236,7 +236,7 @@ async fn a_delegation_is_adopted_and_kept_although_the_nodes_became_slow() {
     let guard = locks.lock("r").acquire().await.unwrap();
     let delegation = guard.delegate().expires_in(60 * SECOND).create().unwrap();
     set_delay(&cluster.nodes, NODE_TIMEOUT * 3);
-    let adopted = adopter.adopt(delegation.as_str()).await.unwrap();
+    let adopted = adopter.adopt(delegation.as_str(), "r").await.unwrap();
     sleep(30 * SECOND).await;
     assert!(guard.is_valid() && adopted.is_valid());
 }

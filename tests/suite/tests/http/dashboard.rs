@@ -180,7 +180,7 @@ async fn locks_that_are_read_or_adopted_are_listed_as_such() {
     let writer = here.lock("w").acquire().await.unwrap();
     let theirs = there.lock("a").acquire().await.unwrap();
     let delegation = theirs.delegate().create().unwrap();
-    let adopted = here.adopt(delegation.as_str()).await.unwrap();
+    let adopted = here.adopt(delegation.as_str(), "a").await.unwrap();
     let state = Page::now(&app(&here)).await;
     let rows = state["templates"][0]["rows"].as_array().unwrap();
     let mut kinds: Vec<_> = rows.iter().map(|row| (row["resource"].as_str(), row["kind"].as_str())).collect();

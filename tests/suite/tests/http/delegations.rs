@@ -37,13 +37,13 @@ fn token_in_scope(lease: &Lease) -> String {
 #[distributed_lock(resource = "stock:{sku}", wait = "0s", adopt = true)]
 async fn by_attribute(Path(sku): Path<String>, State(probe): State<Probe>, lease: Lease) -> String {
     probe.runs.add();
-    assert_eq!(lease.resource(), format!("stock:{sku}"));
+    assert_eq!((lease.resource(), lease.template()), (&*format!("stock:{sku}"), "stock:{sku}"));
     token_in_scope(&lease)
 }
 
 async fn by_layer(State(probe): State<Probe>, lease: Lease, token: FencingToken) -> String {
     probe.runs.add();
-    assert_eq!(lease.token(), token);
+    assert_eq!((lease.token(), lease.template()), (token, "stock:{sku}"));
     token_in_scope(&lease)
 }
 

@@ -40,12 +40,21 @@ async fn a_rejection_says_why_and_its_source_is_the_lock_error() {
 }
 
 #[test]
-fn a_key_that_holds_something_else_is_a_mistake_of_the_service_under_its_own_name() {
-    let events = Events::record();
-    let error = LockError::NotALock { resource: "r".into(), waited: Duration::ZERO, votes: Vec::new() };
-    let response = LockRejection::from(error).into_response();
-    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    assert_eq!(events.named("lock.not_a_lock").len(), 1);
+fn a_mistake_of_the_service_is_logged_under_its_own_name_and_without_the_resource() {
+    let resource = || "secret:\"42\"".to_owned();
+    for (error, name) in [
+        (LockError::NotALock { resource: resource(), waited: Duration::ZERO, votes: Vec::new() }, "lock.not_a_lock"),
+        (LockError::Upgrade { resource: resource() }, "lock.upgrade"),
+        (LockError::Delegated { resource: resource() }, "lock.misconfigured"),
+        (LockError::Downgrade { resource: resource() }, "lock.misconfigured"),
+        (LockError::InvalidSet { resource: resource(), resources: 33 }, "lock.misconfigured"),
+    ] {
+        let events = Events::record();
+        let response = LockRejection::from(error).into_response();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let logged = events.named(name);
+        assert!(matches!(&logged[..], [event] if !event.fields.contains("secret")), "{logged:?}");
+    }
 }
 
 #[tokio::test]

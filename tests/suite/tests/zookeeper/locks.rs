@@ -149,7 +149,7 @@ async fn a_delegation_is_not_adopted_because_the_other_session_may_end_at_any_ti
     let (ours, theirs) = (connect(&address).await, connect(&address).await);
     let guard = ours.lock("r").acquire().await.unwrap();
     let delegation = guard.delegate().create().unwrap();
-    let refused = theirs.adopt(delegation.as_str()).await;
+    let refused = theirs.adopt(delegation.as_str(), "r").await;
     assert!(matches!(refused, Err(AdoptError::Refused { .. })), "{:?}", refused.err());
     assert!(guard.is_valid());
 }

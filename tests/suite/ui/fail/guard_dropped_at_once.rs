@@ -10,8 +10,8 @@ async fn lock(locks: &LockManager) -> Result<(), Box<dyn Error>> {
 //  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ the lock is released as soon as its guard is dropped: keep it with `let _guard = …`, because `let _ = …` drops it at once
     locks.lock_all(["stock", "user"]).acquire().await?;
 //  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ the locks are released as soon as their guard is dropped: keep it with `let _guard = …`
-    locks.adopt("text").await?;
-//  ^^^^^^^^^^^^^^^^^^^^^^^^^^ the work under the lock is over when it is dropped: keep it with `let _adopted = …`
+    locks.adopt("text", "stock").await?;
+//  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ the work under the lock is over when it is dropped: keep it with `let _adopted = …`
     Ok(())
 }
 
