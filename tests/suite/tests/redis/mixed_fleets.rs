@@ -102,7 +102,7 @@ async fn share<F: Future<Output = ()> + Send + 'static>(plain: impl FnOnce(Vec<S
     })
     .await;
     let [ours, plain] = room.cycles();
-    assert!(ours + plain >= CYCLES / 10, "only {ours} and {plain} cycles");
+    assert!(ours + plain >= CYCLES / 30, "only {ours} and {plain} cycles");
     clients.shutdown().await;
     assert_eq!(room.overlaps.load(Ordering::Relaxed), 0, "two holders at once");
     // Calm, ours have about half or more. A plain client that asks in between gets the free lock, and on a busy machine it is another
