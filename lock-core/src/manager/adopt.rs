@@ -48,9 +48,13 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn adopt(&self, delegation: &str, resource: impl AsRef<str>) -> Result<AdoptedLease, AdoptError> {
+    pub async fn adopt(
+        &self,
+        delegation: impl AsRef<str>,
+        resource: impl AsRef<str>,
+    ) -> Result<AdoptedLease, AdoptError> {
         let expected = Expected { resource: Some(resource.as_ref()), ..Expected::default() };
-        self.adopt_expected(delegation, expected).await
+        self.adopt_expected(delegation.as_ref(), expected).await
     }
 
     /// Adopts a delegation of what is expected. Not public API.
