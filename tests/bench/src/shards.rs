@@ -49,7 +49,7 @@ pub(super) async fn measure(plan: &Plan) -> Result<Vec<Row>, BoxError> {
                 _ => {
                     let row = row.against("1 server", &busiest, &figures(&on_one[place])[1]);
                     // With fewer shards, they cannot be on all servers alike.
-                    if shards < 16 { row } else { row.at_most(1.2 / primaries as f64) }
+                    if shards < 16 { row } else { row.at_most((120.0 / primaries as f64).round() / 100.0) }
                 }
             };
             rows.push(row);
