@@ -88,6 +88,8 @@ fi
 
 # The benchmarks bring the most dependencies, and no promise rests on their tests.
 tests=(cargo test --workspace --exclude lock-bench --all-features)
+# Fewer seeds would not show every fault.
+export SIMULATION_SEEDS=${SIMULATION_SEEDS:-60}
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 

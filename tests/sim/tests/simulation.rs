@@ -8,8 +8,8 @@ use std::thread;
 use lock_sim::redis::Flaw;
 use lock_sim::{Report, Scenario, run, run_all};
 
-/// How many seeds an ordinary run takes, beginning with `FIRST`. The long run and the command for the simulation try thousands.
-const SEEDS: u64 = 40;
+/// How many seeds an ordinary run takes, beginning with `FIRST`.
+const SEEDS: u64 = 120;
 /// How many seeds are searched for a sign that a flawed server shows in few of them.
 const MOST_SEEDS: u64 = 600;
 const FIRST: u64 = 1;

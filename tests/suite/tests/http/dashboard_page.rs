@@ -16,9 +16,8 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
-use crate::readyz::CountingNode;
-
 use crate::dashboard::{Page, SECOND, answer, app, get};
+use crate::readyz::CountingNode;
 
 /// The page, asked for under a name.
 async fn under(app: &Router, path: &str, host: &str) -> Response {

@@ -1,4 +1,4 @@
-//! Holds: when a session begins that nobody has begun yet, and when its lock is released. Without a server, but for one.
+//! Holds: sessions that begin late or never, and when their lock is released. Without a connection, but for one test.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -26,7 +26,7 @@ const fn ms(millis: u64) -> Duration {
 const RESOURCE: &str = "hot";
 /// How many clients are ours. One more is a plain Redlock.
 const OURS: usize = 2;
-/// How many cycles are shared; or fewer, if they take longer than that on a busy machine.
+/// How many cycles are shared; or a tenth of them, if they take longer than that on a busy machine.
 const CYCLES: usize = 1_500;
 const LONGEST: Duration = ms(20_000);
 /// How long every client holds the lock. It wants it again at once.
@@ -98,11 +98,12 @@ async fn share<F: Future<Output = ()> + Send + 'static>(plain: impl FnOnce(Vec<S
         if let Some(ended) = clients.try_join_next() {
             ended.unwrap();
         }
-        room.cycles().iter().sum::<usize>() >= CYCLES || began.elapsed() >= LONGEST
+        let enough = if began.elapsed() < LONGEST { CYCLES } else { CYCLES / 10 };
+        room.cycles().iter().sum::<usize>() >= enough
     })
     .await;
     let [ours, plain] = room.cycles();
-    assert!(ours + plain >= CYCLES / 30, "only {ours} and {plain} cycles");
+    assert!(ours + plain >= CYCLES / 10, "only {ours} and {plain} cycles");
     clients.shutdown().await;
     assert_eq!(room.overlaps.load(Ordering::Relaxed), 0, "two holders at once");
     // Calm, ours have about half or more. A plain client that asks in between gets the free lock, and on a busy machine it is another
