@@ -1,7 +1,6 @@
 //! What keeps the lock of a handler, or its locks, how it is acquired or adopted, and the view of what is held. Layer and macro treat one
 //! lock and several alike.
 
-use std::future::ready;
 use std::ops::Deref;
 
 use http::Extensions;
@@ -11,7 +10,7 @@ use lock_core::{Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuar
 use crate::delegation::Carried;
 use crate::hold::PendingSession;
 use crate::policy::{OnLost, Policy};
-use crate::rejection::LockRejection;
+use crate::rejection::{Cause, LockRejection};
 
 /// What is locked for a handler: a resource, or several.
 pub trait Resources: Send + Sync {
@@ -25,16 +24,13 @@ pub trait Resources: Send + Sync {
         policy: &Policy,
     ) -> impl Future<Output = Result<Self::Guard, LockError>> + Send;
 
-    /// Adopts the delegation that a request carries, if it carries one. Of several resources there is none: layer and macro refuse to
-    /// look for it.
+    /// Adopts the delegation that a request carries, if it carries one. It is of one lock, so layer and macro let no set adopt.
     fn adopt(
         &self,
-        _carried: Carried,
-        _locks: &LockManager,
-        _policy: &Policy,
-    ) -> impl Future<Output = Result<Option<Self::Guard>, LockRejection>> + Send {
-        ready(Ok(None))
-    }
+        carried: Carried,
+        locks: &LockManager,
+        policy: &Policy,
+    ) -> impl Future<Output = Result<Option<Self::Guard>, LockRejection>> + Send;
 }
 
 /// The guard of a lock, or of a set of locks, and so the view of what is held.
@@ -69,6 +65,15 @@ impl Resources for Vec<String> {
 
     async fn acquire(&self, locks: &LockManager, policy: &Policy) -> Result<SetGuard, LockError> {
         policy.request_all(locks, self).acquire().await
+    }
+
+    async fn adopt(&self, carried: Carried, _: &LockManager, _: &Policy) -> Result<Option<SetGuard>, LockRejection> {
+        match carried {
+            Carried::Nothing => Ok(None),
+            Carried::One(_) | Carried::Several => {
+                Err(Cause::NotDelegated("the delegation is of one lock, and the request takes several").into())
+            }
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use lock_core::{Lease, Mutex};
 ///
 /// An observer of managers, which does nothing in release builds. It sees locks that are taken inside the *scope* of another one: in a guarded
 /// handler or function, and in [`run`](lock_core::LockRequest::run). It keeps the first 4,096 pairs, and their reverses. Templates are those
-/// of macro and layer, or of [`LockRequest::template`](lock_core::LockRequest::template). The warning is the event `lock.order` (level warn), with both places in the code.
-/// The managers of a [`Trial`](super::Trial) have it.
+/// of macro and layer, or of [`LockRequest::template`](lock_core::LockRequest::template). The warning is the event `lock.order` (level warn),
+/// with both places in the code. The managers of a [`Trial`](super::Trial) have it.
 ///
 /// # Examples
 ///

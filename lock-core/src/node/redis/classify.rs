@@ -55,6 +55,7 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
     }
 }
 
+/// What to do about an error that a server replied with.
 fn remedy(code: &str, detail: &str) -> &'static str {
     match code {
         "OOM" => "; raise maxmemory, or keep other data elsewhere",
