@@ -3,7 +3,7 @@ use std::sync::atomic::Ordering;
 use tracing::Instrument as _;
 
 use super::caller::Caller;
-use super::check::check_options;
+use super::check_options::check_options;
 use super::manager::Inner;
 use super::shards::Shard;
 use crate::engine::{AttemptKind, FailedAttempt, Grant};

@@ -3,14 +3,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::divide::Divided;
 use super::shards::Shard;
 use super::string_list::StringList;
-use super::{LockManagerBuilder, LockRequest, SetRequest};
+use super::{LockRequest, SetRequest};
 use crate::engine::Background;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
-use crate::node::{LockNode, MemoryNode};
 use crate::observer::Reporter;
 use crate::options::LockOptions;
 
@@ -95,21 +93,6 @@ impl Inner {
 }
 
 impl LockManager {
-    /// A builder without nodes.
-    pub fn builder() -> LockManagerBuilder {
-        LockManagerBuilder::default()
-    }
-
-    /// A manager over five in-memory masters: the same engine, without Redis. For development, tests and demos; the locks
-    /// exclude nobody outside this process. Works outside a runtime.
-    #[must_use]
-    pub fn in_memory() -> Self {
-        let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
-        let builder = LockManagerBuilder::default();
-        let divided = Divided::shared((0..5).map(node).collect(), 1, &builder.prefix, false);
-        builder.assemble(divided)
-    }
-
     /// Begins a request for the lock on a resource, to be completed by one of the methods of [`LockRequest`].
     ///
     /// The name of a resource is 1 to 512 bytes of UTF-8 without control characters and braces; it is checked when the lock
@@ -225,7 +208,7 @@ impl LockManager {
         self.0.max_buffered_bytes
     }
 
-    /// Whether the names of resources are [kept out](LockManagerBuilder::redact) of what people look at. Not public API.
+    /// Whether the names of resources are [kept out](crate::LockManagerBuilder::redact) of what people look at. Not public API.
     #[doc(hidden)]
     pub fn redacts(&self) -> bool {
         self.0.reporter().redact

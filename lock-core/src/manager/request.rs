@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::check::check_options;
+use super::check_options::check_options;
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::{Lease, LockGuard};

@@ -3,9 +3,9 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
 
-use crate::manager::named_node::NamedNode;
+use crate::manager::builder::named_node::NamedNode;
 use crate::manager::string_list::StringList;
-use crate::manager::{ConfigError, LockManagerBuilder};
+use crate::manager::builder::{ConfigError, LockManagerBuilder};
 use crate::node::{Network, RedisNode};
 
 /// Redis and Valkey servers as masters.

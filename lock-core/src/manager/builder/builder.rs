@@ -6,19 +6,19 @@ use futures_util::future::try_join_all;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::check::check_options;
 use super::connect::check_masters;
 use super::divide::{Divided, MAX_SHARDS};
-use super::manager::Inner;
 use super::named_node::NamedNode;
-use super::shards::Shard;
-use super::{ConfigError, ConnectError, LockManager};
+use super::{ConfigError, ConnectError};
 use crate::cluster::{Beside, Cluster, ShardSource};
 use crate::delegation::InvalidAudience;
 use crate::engine::{Background, Engine};
 use crate::lease::{LeaseRegistry, run_renewer};
 use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
-use crate::node::CredentialsProvider;
+use crate::manager::check_options::check_options;
+use crate::manager::manager::{Inner, LockManager};
+use crate::manager::shards::Shard;
+use crate::node::{CredentialsProvider, LockNode, MemoryNode};
 use crate::observer::{LockObserver, Reporter};
 use crate::options::LockOptions;
 use crate::quorum::MembershipConfig;
@@ -107,6 +107,23 @@ impl Default for LockManagerBuilder {
     }
 }
 
+impl LockManager {
+    /// A builder without nodes.
+    pub fn builder() -> LockManagerBuilder {
+        LockManagerBuilder::default()
+    }
+
+    /// A manager over five in-memory masters: the same engine, without Redis. For development, tests and demos; the locks
+    /// exclude nobody outside this process. Works outside a runtime.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let node = |_| Arc::new(MemoryNode::new()) as Arc<dyn LockNode>;
+        let builder = LockManagerBuilder::default();
+        let divided = Divided::shared((0..5).map(node).collect(), 1, &builder.prefix, false);
+        builder.assemble(divided)
+    }
+}
+
 impl LockManagerBuilder {
     /// Builds the manager without connecting; it connects when it is first used. Works outside a runtime.
     ///
@@ -186,7 +203,7 @@ impl LockManagerBuilder {
     }
 
     /// Builds the manager over these shards. All settings have been checked.
-    pub(super) fn assemble(self, Divided { count, find }: Divided) -> LockManager {
+    fn assemble(self, Divided { count, find }: Divided) -> LockManager {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let max_ttl = self.max_ttl.unwrap_or(DEFAULT_MAX_TTL);

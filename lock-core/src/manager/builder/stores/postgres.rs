@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::manager::LockManagerBuilder;
-use crate::manager::named_node::NamedNode;
+use crate::manager::builder::LockManagerBuilder;
+use crate::manager::builder::named_node::NamedNode;
 use crate::manager::string_list::StringList;
 use crate::node::PostgresNode;
 

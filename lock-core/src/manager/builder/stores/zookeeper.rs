@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::manager::named_node::NamedNode;
-use crate::manager::{ConfigError, LockManagerBuilder};
+use crate::manager::builder::named_node::NamedNode;
+use crate::manager::builder::{ConfigError, LockManagerBuilder};
 use crate::node::ZooKeeperNode;
 
 /// The default of `max_ttl` with ZooKeeper: what servers with default settings allow, whose longest session is 40 s.

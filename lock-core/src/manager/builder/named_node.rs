@@ -5,7 +5,7 @@ use std::sync::Arc;
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::check::check_nodes;
+use super::check_nodes::check_nodes;
 use super::divide::Divided;
 use super::{ConfigError, LockManagerBuilder};
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]

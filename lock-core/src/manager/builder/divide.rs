@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::ConfigError;
-use super::check::check_nodes;
+use super::check_nodes::check_nodes;
 use crate::cluster::ShardSource;
 use crate::node::{Division, Keyspace, LockNode};
 
