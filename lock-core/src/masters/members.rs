@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::{Cluster, MemberState};
 use crate::error::NodeError;
 use crate::limits::{MAX_TTL, OutOfRange};
-use crate::node::{MemberId, Roster};
+use crate::node::{MemberId, Roster, whole_millis};
 use crate::quorum::{Change, quarantine_length};
 
 /// How often it is checked whether a change was made.
@@ -108,6 +108,8 @@ pub(crate) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
 /// Lowers the longest time to live of the set, waits until all longer locks have ended, and lowers the quarantine.
 pub(crate) async fn lower_max_ttl(cluster: &Cluster, own: Duration, max_ttl: Duration) -> Result<(), OutOfRange> {
     OutOfRange::check("max_ttl", max_ttl, own, MAX_TTL)?;
+    // Any other is not what a master replies when it is read again, and so no roster that it is a member of.
+    let max_ttl = whole_millis(max_ttl);
     let is_lower = |roster: &Roster| roster.max_ttl <= max_ttl;
     let mut lowered = change(cluster, Change::LowerMaxTtl(max_ttl), is_lower).await;
     while is_lower(&lowered) && lowered.max_ttl < lowered.quarantine_ttl {

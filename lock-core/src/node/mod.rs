@@ -62,6 +62,7 @@ pub(crate) use self::replies::{MajorityTimer, Replies};
 pub use self::reply::{NodeFuture, Position, RESERVATION_TTL, Reply, Wakeup, Wakeups};
 pub use self::reply_sender::ReplySender;
 pub use self::request::{Operation, QueuePosition, Request};
+pub(crate) use self::roster::whole_millis;
 pub use self::roster::{Ballot, Division, MemberId, Roster, Seat, SetId};
 pub use self::slots::{SlotOffer, Slots};
 #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]

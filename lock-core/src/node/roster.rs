@@ -86,6 +86,11 @@ pub struct Ballot {
     pub proposer: u64,
 }
 
+/// A duration as the records keep it: in whole milliseconds, rounded up.
+pub(crate) fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+}
+
 impl Roster {
     /// What tells it from any other roster.
     pub fn id(&self) -> (SetId, u64) {

@@ -18,7 +18,7 @@ use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
 use crate::manager::check_options::check_options;
 use crate::manager::manager::{Inner, LockManager};
 use crate::manager::shards::Shard;
-use crate::node::{CredentialsProvider, LockNode, MemoryNode};
+use crate::node::{CredentialsProvider, LockNode, MemoryNode, whole_millis};
 use crate::observer::{LockObserver, Reporter};
 use crate::options::LockOptions;
 use crate::quorum::MembershipConfig;
@@ -207,11 +207,7 @@ impl LockManagerBuilder {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
         let max_ttl = self.max_ttl.unwrap_or(DEFAULT_MAX_TTL);
-        let config = MembershipConfig {
-            // In whole milliseconds, as the nodes' records keep it.
-            max_ttl: Duration::from_millis(u64::try_from(max_ttl.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)),
-            ..self.config
-        };
+        let config = MembershipConfig { max_ttl: whole_millis(max_ttl), ..self.config };
         let random = Arc::new(self.seed.map_or_else(Random::from_system, Random::from_seed));
         let reporter = Arc::new(Reporter::new(self.observers, self.redact));
         let background = Background::new();

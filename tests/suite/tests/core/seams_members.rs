@@ -44,6 +44,21 @@ async fn two_calls_that_lower_max_ttl_both_return() {
     assert_eq!(locks.members().await.unwrap().max_ttl, TTL);
 }
 
+// promise: membership
+#[tokio::test(start_paused = true)]
+async fn a_max_ttl_that_is_no_whole_number_of_milliseconds_is_one_for_all() {
+    let max_ttl = TTL + Duration::from_nanos(500_001);
+    let cluster = MemoryCluster::new(3);
+    drop(cluster.builder().connect().await.unwrap());
+    let locks = cluster.builder().ttl(TTL).max_ttl(max_ttl).connect().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(ROUND_TRIP));
+    timeout(WAIT * 10, locks.lower_max_ttl(max_ttl)).await.expect("it is lowered once").unwrap();
+    let members = locks.members().await.unwrap();
+    assert_eq!(members.max_ttl, TTL + Duration::from_millis(1));
+    sleep(WAIT).await;
+    assert_eq!(generation(&locks).await, members.generation, "nobody changes it again");
+}
+
 // promise: membership, any-runtime
 #[test]
 fn a_change_of_the_members_is_followed_whatever_the_first_runtime_does() {
