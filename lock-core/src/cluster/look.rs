@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Cluster, Member};
-use crate::error::NodeError;
+use crate::error::{NodeError, NotMember};
 use crate::node::{Evict, Eviction, LockKeys, LockState, Look};
-use crate::quorum::{RollCall, majority};
+use crate::quorum::{OUTAGE_GRACE, RollCall, majority};
 use crate::random::Epoch;
 
 /// How long the nodes may take to reply.
@@ -27,18 +27,58 @@ impl Member {
 }
 
 impl Cluster {
-    pub(crate) fn epochs(&self) -> Epochs {
-        self.epochs_by(&mut RollCall::default())
+    /// The epochs of the nodes that vote, and the number of the roster by which they do; 0 if none votes.
+    pub(crate) fn epochs(&self) -> (Epochs, u64) {
+        let mut roll = RollCall::default();
+        let epochs = (0..self.size()).map(|node| self.epoch_for(node, &mut roll)).collect();
+        (epochs, roll.roster().unwrap_or_default())
     }
 
-    /// The same, and notes by which roster the nodes vote.
-    pub(crate) fn epochs_by(&self, roll: &mut RollCall) -> Epochs {
-        (0..self.size()).map(|node| self.epoch_for(node, roll)).collect()
+    /// What the nodes have of a lock, as [`look`](Self::look) finds it, and how they were asked. If too few voted because the members
+    /// changed, they are asked once more.
+    pub(crate) async fn look_by_present_roster(
+        &self,
+        keys: &LockKeys,
+        all: bool,
+        rest: Duration,
+    ) -> (Epochs, Vec<Result<LockState, NodeError>>) {
+        let (epochs, roster) = self.epochs();
+        let states = self.look(&epochs, keys, all, rest).await;
+        let votes = epochs.iter().zip(&states).filter(|(epoch, state)| epoch.is_ok() && state.is_ok()).count();
+        let errors = || {
+            epochs
+                .iter()
+                .filter_map(|epoch| epoch.as_ref().err())
+                .chain(states.iter().filter_map(|state| state.as_ref().err()))
+        };
+        if votes >= majority(self.size()) || !self.is_overtaken(roster, errors()).await {
+            return (epochs, states);
+        }
+        let (epochs, _) = self.epochs();
+        let states = self.look(&epochs, keys, all, rest).await;
+        (epochs, states)
+    }
+
+    /// Whether nodes did not reply because the members changed, as these errors say; and if so, waits until a majority votes by the new
+    /// roster. Who has asked nodes by the old one, and too few replied, may ask once more then.
+    ///
+    /// This manager finds out about a change by another one when a node refuses a request, or at its next inspection.
+    pub(crate) async fn is_overtaken<'a>(&self, asked_by: u64, errors: impl Iterator<Item = &'a NodeError>) -> bool {
+        let next = errors.filter_map(|error| match error {
+            NodeError::Unadmitted => Some(asked_by + 1),
+            // The new one is known, and is being installed.
+            NodeError::NotMember(NotMember::Behind) => Some(asked_by),
+            _ => None,
+        });
+        match next.max() {
+            Some(next) => timeout(OUTAGE_GRACE, self.majority_votes_by(next)).await.is_ok(),
+            None => false,
+        }
     }
 
     /// What the nodes have of a lock. Nodes with an epoch reply only if they are still in it; the others say what they have all the
     /// same, if `all`, and are not asked otherwise. When a majority has replied, the `rest` have this long.
-    pub(crate) async fn look(
+    async fn look(
         &self,
         epochs: &Epochs,
         keys: &LockKeys,

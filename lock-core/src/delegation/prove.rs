@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::kind::Kind;
 use crate::node::{Holder, LockKeys, LockState, MAX_READERS_SEEN};
-use crate::quorum::{KeyVote, OUTAGE_GRACE, RollCall, Tally, Verdict, validity};
+use crate::quorum::{KeyVote, OUTAGE_GRACE, Tally, Verdict, validity};
 use crate::random::OwnerId;
 
 /// What a look at all nodes says about a delegated lock.
@@ -35,19 +35,22 @@ pub(crate) enum Proof {
 ///
 /// Nothing is lost if the future is dropped.
 pub(crate) async fn prove(engine: &Engine, keys: &LockKeys, credential: &Credential) -> Proof {
-    let (cluster, until, mut roll) = (&engine.cluster, Instant::now() + OUTAGE_GRACE, RollCall::default());
-    let (was_joining, epochs) = (cluster.is_any_joining(), cluster.epochs_by(&mut roll));
+    let (cluster, until) = (&engine.cluster, Instant::now() + OUTAGE_GRACE);
+    let (was_joining, (epochs, roster)) = (cluster.is_any_joining(), cluster.epochs());
     let proof = look(engine, keys, credential, epochs, until).await;
     let Proof::Unknown(votes) = &proof else { return proof };
-    let is_overtaken = votes.iter().any(|vote| vote.vote == Vote::Failed(NodeError::Unadmitted));
+    let errors = votes.iter().filter_map(|vote| match &vote.vote {
+        Vote::Failed(error) => Some(error),
+        _ => None,
+    });
     let others_vote = async {
-        match is_overtaken {
-            true => cluster.majority_votes_by(roll.roster().unwrap_or_default() + 1).await,
-            false => cluster.all_joined().await,
+        if was_joining {
+            cluster.all_joined().await;
         }
+        cluster.is_overtaken(roster, errors).await || was_joining
     };
-    if (is_overtaken || was_joining) && timeout_at(until, others_vote).await.is_ok() {
-        return look(engine, keys, credential, cluster.epochs(), until).await;
+    if timeout_at(until, others_vote).await == Ok(true) {
+        return look(engine, keys, credential, cluster.epochs().0, until).await;
     }
     proof
 }

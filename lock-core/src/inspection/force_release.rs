@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::report::holding_vote;
-use crate::cluster::{Epochs, LOOK_TIMEOUT};
+use crate::cluster::LOOK_TIMEOUT;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
 use crate::lease::LeaseRegistry;
@@ -60,12 +60,11 @@ impl ForceRelease {
         let began = Instant::now();
         let cluster = &self.engine.cluster;
         cluster.first_contact().await;
-        let epochs = cluster.epochs();
         // The work has begun before, on a runtime that is gone. An owner that acquired the lock since is a successor, and must keep it.
         if let Some(seen) = self.seen.get().cloned() {
-            return self.evict(began, &epochs, seen).await;
+            return self.evict(began, seen).await;
         }
-        let states = cluster.look(&epochs, &self.keys, false, STRAGGLERS).await;
+        let (_, states) = cluster.look_by_present_roster(&self.keys, false, STRAGGLERS).await;
         let votes: Vec<HoldingVote<&Holder>> = states.iter().map(|state| holding_vote(state.as_ref())).collect();
         let Some(holders) = to_evict(&votes) else {
             return Err(self.no_quorum(began, &states));
@@ -85,23 +84,26 @@ impl ForceRelease {
         let nobodys = states.iter().flatten().filter(|state| state.holder.is_none());
         let free_at = Instant::now() + nobodys.filter_map(LockState::free_in).max().unwrap_or_default();
         let seen = self.seen.get_or_init(|| Seen { holders, is_shared, highest, free_at }).clone();
-        self.evict(began, &epochs, seen).await
+        self.evict(began, seen).await
     }
 
     /// Asks the nodes to evict the holders, until a majority did with the same token; and waits until the lock can be had.
-    async fn evict(&self, began: Instant, epochs: &Epochs, seen: Seen) -> Result<ForcedRelease, LockError> {
+    ///
+    /// A round asks the nodes that vote by one roster, and counts for itself. If the members change, the next round asks those that vote by the new one.
+    async fn evict(&self, began: Instant, seen: Seen) -> Result<ForcedRelease, LockError> {
         let Seen { holders, is_shared, mut highest, mut free_at } = seen;
         let cluster = &self.engine.cluster;
         let (mut freed, mut round) = (vec![false; cluster.size()], 0);
         loop {
             round += 1;
+            let (epochs, roster) = cluster.epochs();
             let Some(token) = eviction_token(highest, cluster.clock()) else {
                 let used_up = NodeError::Rejected { code: "ERR".into(), detail: "the fence is used up".into() };
                 return Err(self.no_quorum(began, &vec![Err::<(), _>(used_up); epochs.len()]));
             };
             let (keys, barred_for) = (&self.keys, self.barred_for());
             let evict = |epoch| Evict { keys: keys.clone(), epoch, holders: holders.clone(), token, barred_for };
-            let replies = cluster.evict(epochs, evict, STRAGGLERS).await;
+            let replies = cluster.evict(&epochs, evict, STRAGGLERS).await;
             for (freed, reply) in freed.iter_mut().zip(&replies) {
                 *freed |= matches!(reply, Ok(Eviction::Evicted { deleted: true }));
             }
@@ -120,7 +122,12 @@ impl ForceRelease {
                     return Ok(forced);
                 }
                 EvictVerdict::Again { above } if round < MAX_ROUNDS => highest = highest.max(above),
-                EvictVerdict::NoQuorum => return Err(self.no_quorum(began, &replies)),
+                EvictVerdict::NoQuorum => {
+                    let errors = replies.iter().filter_map(|reply| reply.as_ref().err());
+                    if round == MAX_ROUNDS || !cluster.is_overtaken(roster, errors).await {
+                        return Err(self.no_quorum(began, &replies));
+                    }
+                }
                 verdict @ (EvictVerdict::Again { .. } | EvictVerdict::Superseded) => {
                     // Readers have it still, beside another one that joined them.
                     if verdict == EvictVerdict::Superseded && !is_shared {

@@ -123,8 +123,7 @@ pub(super) fn holding_vote<'a>(state: Result<&'a LockState, &'a NodeError>) -> H
 /// Asks all nodes, also those that do not vote.
 pub(crate) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: String) -> LockReport {
     cluster.all_joined().await;
-    let epochs = cluster.epochs();
-    let states = cluster.look(&epochs, &keys, true, LOOK_TIMEOUT).await;
+    let (epochs, states) = cluster.look_by_present_roster(&keys, true, LOOK_TIMEOUT).await;
     let votes: Vec<_> =
         epochs.iter().zip(&states).map(|(epoch, state)| holding_vote(epoch.as_ref().and(state.as_ref()))).collect();
     let (verdict, holder) = match holding(&votes) {

@@ -146,7 +146,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease was lost.
-    /// - [`LockError::NoQuorum`] if too few nodes replied within the node timeout.
+    /// - [`LockError::NoQuorum`] if too few nodes replied within the node timeout. If the members of the set change meanwhile, the new ones are
+    ///   asked within a second.
     /// - [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished.
     /// - [`LockError::Downgrade`] for a permit: nobody can read beside its holder.
     ///
@@ -189,15 +190,15 @@ impl LockGuard {
         let this = self;
         this.lease.0.downgraded.store(true, Ordering::Release);
         match downgrade(&engine, &this.lease).await {
-            Verdict::Held => {}
-            Verdict::Lost => {
+            (Verdict::Held, _) => {}
+            (Verdict::Lost, _) => {
                 this.lease.end(LossReason::Gone);
                 return Err(this.lease.lost_error());
             }
-            Verdict::Unknown => {
+            (Verdict::Unknown, votes) => {
                 this.lease.check()?;
                 let resource = this.lease.resource().to_owned();
-                return Err(LockError::NoQuorum { resource, waited: began.elapsed(), votes: Vec::new() });
+                return Err(LockError::NoQuorum { resource, waited: began.elapsed(), votes });
             }
         }
         if let Some(registry) = &this.registry {

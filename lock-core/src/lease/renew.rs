@@ -1,12 +1,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::shared_grant::SharedGrant;
 use super::{Lease, LeaseRegistry};
 use crate::engine::{Engine, NodeReply, Round};
-use crate::error::{LossReason, NodeError};
+use crate::error::{LossReason, NodeError, NodeVote, Vote};
 use crate::node::{Operation, Reply, ReplySender};
 use crate::observer::RenewalOutcome;
 use crate::quorum::{KeyVote, RollCall, Tally, Verdict, word_is_good};
@@ -67,8 +67,9 @@ async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lea
             Renewed { lease, due: Instant::now(), stragglers: None }
         }
         Verdict::Unknown => {
-            let first_error =
-                extension.first_error.map(|(node, error)| (engine.cluster.members[node].node.name(), error));
+            // One is logged: the warning is about the lease, and not about each node.
+            let first_error = extension.errors.into_iter().next();
+            let first_error = first_error.map(|(node, error)| (engine.cluster.members[node].node.name(), error));
             lease.0.hold.renewal_unknown(lease.remaining(), first_error);
             let due = retry_at(&engine, &lease);
             Renewed { lease, due, stragglers: None }
@@ -114,10 +115,17 @@ pub(crate) async fn is_still_held(registry: &LeaseRegistry, lease: &Lease, least
     Verdict::Held
 }
 
-/// Turns a writer into a reader on the nodes. The lease is extended if they did so.
-pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> Verdict {
+/// Turns a writer into a reader on the nodes, or says what keeps them from it. The lease is extended if they did so.
+pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> (Verdict, Vec<NodeVote>) {
     let operation = Operation::Downgrade { owner: lease.owner(), ttl: lease.ttl() };
-    Extension::of_lease(engine, lease, operation).verdict().await
+    let mut extension = Extension::of_lease(engine, lease, operation);
+    let mut verdict = extension.verdict().await;
+    if verdict == Verdict::Unknown && extension.is_overtaken().await {
+        // A node that has done it already extends what its owner reads.
+        extension = Extension::of_lease(engine, lease, operation);
+        verdict = extension.verdict().await;
+    }
+    (verdict, extension.failures())
 }
 
 /// Asks the nodes for readers that would share a grant: is it still held, and does no writer wait? The grant notes the answer.
@@ -142,7 +150,8 @@ pub(super) struct Extension {
     deadline: Instant,
     round: Round,
     tally: Tally,
-    first_error: Option<(usize, NodeError)>,
+    /// What nodes replied that have no vote.
+    errors: Vec<(usize, NodeError)>,
 }
 
 impl Extension {
@@ -171,7 +180,7 @@ impl Extension {
             round.send(node, operation);
         }
         let (engine, grant) = (Arc::clone(engine), Arc::clone(grant));
-        Self { engine, grant, lease, sent, deadline, round, tally, first_error: None }
+        Self { engine, grant, lease, sent, deadline, round, tally, errors: Vec::new() }
     }
 
     /// Counts replies up to the verdict. Extends the lease if the nodes still hold the lock.
@@ -188,11 +197,28 @@ impl Extension {
                 _ => {}
             }
             if let Err(error) = reply {
-                // One is logged: the warning is about the lease, and not about each node.
-                self.first_error.get_or_insert((node, error));
+                self.errors.push((node, error));
             }
         }
         Verdict::Unknown
+    }
+
+    /// Whether too few nodes have a vote because the members changed, and the others vote by now.
+    async fn is_overtaken(&mut self) -> bool {
+        let Some(lease) = &self.lease else { return false };
+        let errors = self.errors.iter().map(|(_, error)| error);
+        timeout(lease.remaining(), self.engine.cluster.is_overtaken(self.round.roster(), errors)).await == Ok(true)
+    }
+
+    /// The nodes that have no vote, each with the reason.
+    fn failures(&self) -> Vec<NodeVote> {
+        let (cluster, mut votes) = (&self.engine.cluster, Vec::new());
+        for node in self.tally.missing() {
+            let error = self.errors.iter().find(|(of, _)| *of == node).map(|(_, error)| error.clone());
+            let vote = Vote::Failed(error.unwrap_or_else(|| cluster.timed_out(node)));
+            votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote });
+        }
+        votes
     }
 
     /// Returns false if the lease ended while the votes were on their way: an end is for good. A lease that is not renewed stays as it

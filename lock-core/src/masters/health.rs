@@ -7,8 +7,7 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Cluster, Member, MemberState, SHUT_DOWN};
-use crate::error::{NodeError, list_problems};
-use crate::node::Inspection;
+use crate::error::{NodeError, NotMember, list_problems};
 use crate::quorum::{RollCall, majority};
 
 /// How long a node may take to answer before it is reported as not reachable.
@@ -175,14 +174,16 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
     if let Ok(seen) = &answer {
         cluster.membership().note_log_position(seen);
     }
-    let seen = answer.as_ref().ok().and_then(|seen| seen.record.get());
-    let member = seen.map(|record| record.member.to_string());
-    let state = cluster.state(node);
+    let record = answer.as_ref().ok().and_then(|seen| seen.record.get());
+    let member = record.map(|record| record.member.to_string());
+    let (state, problem) = match answer {
+        Ok(_) => standing(cluster, node, asked + TIMEOUT).await,
+        Err(error) => (cluster.state(node), Some(error)),
+    };
     let seat = match state {
         MemberState::Admitted { roster, seat, .. } => Some((roster, seat)),
         _ => None,
     };
-    let problem = problem_of(cluster, node, state, asked, answer).await;
     // An error is an answer, too: of a refused login, say.
     let has_answered = |problem: &NodeError| {
         matches!(problem, NodeError::Refused(_) | NodeError::Rejected { .. } | NodeError::Elsewhere { .. })
@@ -198,27 +199,28 @@ async fn check_node(cluster: &Cluster, node: usize) -> (NodeHealth, Option<Votin
     (health, seat.filter(|_| admitted))
 }
 
-/// What keeps a node from granting locks that is in this state, and gave this answer.
-async fn problem_of(
-    cluster: &Cluster,
-    node: usize,
-    state: MemberState,
-    asked: Instant,
-    answer: Result<Inspection, NodeError>,
-) -> Option<NodeError> {
-    match (state, answer) {
-        (_, Err(error)) => Some(error),
-        // It lost its data and was established again by another client, which no request of ours has run into so far.
-        (MemberState::Admitted { epoch, .. }, Ok(seen))
-            if seen.record.get().is_none_or(|record| record.epoch != Some(epoch)) =>
-        {
-            cluster.report(node, &NodeError::Unadmitted);
-            Some(NodeError::Unadmitted)
-        }
-        (MemberState::Admitted { .. }, Ok(_)) => {
-            let vote = timeout_at(asked + TIMEOUT, cluster.test_vote(node)).await;
+/// The state of a node that answers, and what keeps it from granting locks.
+async fn standing(cluster: &Cluster, node: usize, until: Instant) -> (MemberState, Option<NodeError>) {
+    let problem = async || match cluster.state(node) {
+        MemberState::Admitted { .. } => {
+            let vote = timeout_at(until, cluster.test_vote(node)).await;
             vote.unwrap_or_else(|_| Err(cluster.timed_out(node))).err()
         }
-        (_, Ok(_)) => cluster.problem(node),
+        _ => cluster.problem(node),
+    };
+    let is_behind = |error: &NodeError| *error == NodeError::NotMember(NotMember::Behind);
+    let (state, found) = (cluster.state(node), problem().await);
+    if !found.as_ref().is_some_and(|error| *error == NodeError::Unadmitted || is_behind(error)) {
+        return (state, found);
+    }
+    // Another manager changed the members, or the node lost its data, which no request of ours has run into so far: this manager is
+    // finding out which.
+    let is_settled = || {
+        let present = cluster.state(node);
+        present != state && !present.problem().as_ref().is_some_and(is_behind)
+    };
+    match timeout_at(until, cluster.published_until(is_settled)).await {
+        Ok(()) => (cluster.state(node), problem().await),
+        Err(_) => (state, found),
     }
 }

@@ -109,6 +109,12 @@ impl Tally {
         self.votes.iter().enumerate().filter(|(_, vote)| **vote == Some(KeyVote::Gone)).map(|(node, _)| node)
     }
 
+    /// The nodes that have not replied, or with nothing that counts.
+    pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let has_voted = |vote: &Option<KeyVote>| vote.is_some_and(|vote| vote.has_key().is_some());
+        self.votes.iter().enumerate().filter(move |(_, vote)| !has_voted(vote)).map(|(node, _)| node)
+    }
+
     /// For how long each node that said so has the key, at least. To be asked when a majority has it.
     pub fn held_for(&self) -> Duration {
         let held = self.votes.iter().flatten().filter_map(|vote| match vote {
