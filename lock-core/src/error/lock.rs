@@ -129,6 +129,15 @@ pub enum LockError {
         /// The slot.
         resource: String,
     },
+    /// The lock of a [forced release](crate::LockManager::force_release) has more readers than the masters name in one reply. Nobody was
+    /// evicted.
+    #[error("at least {readers} readers hold {resource:?}, too many to be evicted: end some of these services")]
+    TooManyReaders {
+        /// The resource.
+        resource: String,
+        /// How many readers a master named.
+        readers: usize,
+    },
     /// The manager was closed.
     #[error("the lock manager is shutting down (resource {resource:?})")]
     ShuttingDown {
@@ -190,6 +199,7 @@ impl LockError {
             | Self::Upgrade { resource }
             | Self::Delegated { resource }
             | Self::Downgrade { resource }
+            | Self::TooManyReaders { resource, .. }
             | Self::ShuttingDown { resource, .. }
             | Self::InvalidResource { resource, .. }
             | Self::InvalidSet { resource, .. }

@@ -9,7 +9,7 @@ use crate::cluster::LOOK_TIMEOUT;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeVote, Vote};
 use crate::lease::LeaseRegistry;
-use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, HolderTag, LockKeys, LockState};
+use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, HolderTag, LockKeys, LockState, MAX_READERS_SEEN};
 use crate::quorum::{EvictVerdict, HoldingVote, drift, eviction, eviction_token, to_evict};
 use crate::token::FencingToken;
 
@@ -74,6 +74,11 @@ impl ForceRelease {
         }
         // Of a lock that is read, all readers.
         let is_shared = holders.contains(&&Holder::Readers);
+        let named = states.iter().flatten().map(|state| state.readers.len()).max().unwrap_or_default();
+        if is_shared && named >= MAX_READERS_SEEN {
+            // Those that were not named would keep the lock.
+            return Err(LockError::TooManyReaders { resource: self.resource, readers: named });
+        }
         let readers = states.iter().flatten().flat_map(|state| &state.readers).filter(|_| is_shared);
         let writers = holders.into_iter().filter(|holder| **holder != Holder::Readers).cloned();
         let mut holders: Vec<_> = writers.chain(readers.map(|reader| Holder::Owner(reader.owner))).collect();

@@ -77,6 +77,7 @@ impl LockManager {
     /// - [`LockError::NoQuorum`] if fewer than a majority of the nodes replied. The holder may have lost its key on the others. Call
     ///   it again.
     /// - [`LockError::Contended`] if somebody else acquired the lock meanwhile: the former holder has lost it. Of readers, none has.
+    /// - [`LockError::TooManyReaders`] if 1024 readers or more hold it.
     /// - [`LockError::NotALock`] if the key of the lock is something else.
     /// - [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down.
     ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::node::EVICTION_GAP;
 use lock_core::{LockError, LockManager, MemoryNode};
-use lock_support::{Kind, MemoryCluster};
+use lock_support::{Kind, MemoryCluster, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -144,4 +144,20 @@ async fn a_forced_release_does_not_wait_behind_a_burst_and_serves_the_waiters() 
     for caller in burst {
         drop(caller.await.unwrap().unwrap());
     }
+}
+
+// promise: forced-release, readers
+#[tokio::test(start_paused = true)]
+async fn more_readers_than_masters_name_are_refused_and_not_taken_for_a_successor() {
+    let cluster = MemoryCluster::new(3);
+    let [ours, theirs] = managers(&cluster).await;
+    let mut readers = Vec::new();
+    for _ in 0..1024 {
+        readers.push(ours.read("r").renew(false).try_acquire().await.unwrap());
+    }
+    let error = theirs.force_release("r").await.unwrap_err();
+    assert_eq!(error, LockError::TooManyReaders { resource: "r".into(), readers: 1024 });
+    readers.pop();
+    eventually_async("one reader less can be evicted", async || theirs.force_release("r").await.is_ok()).await;
+    assert!(theirs.lock("r").try_acquire().await.is_ok());
 }
