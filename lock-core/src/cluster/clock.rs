@@ -20,10 +20,15 @@ impl Cluster {
         read.filter(|(micros, _)| *micros > 0).map_or(0, |read| carried_forward(read, now)).min(LATEST_CLOCK)
     }
 
-    /// Sets the cluster clock by the nodes' clocks, one of which was read.
+    /// Sets the cluster clock by the nodes' clocks, one of which was read. That of a server counts once, whatever addresses it has: otherwise
+    /// a wrong one could be a majority.
     pub(super) fn set_clock(&self) {
+        let membership = self.membership();
+        let is_first: Vec<bool> = (0..self.size()).map(|node| membership.now_at(node) == node).collect();
+        drop(membership);
         let (mut clock, now) = (self.clock.lock(), Instant::now());
-        let clocks = self.members.iter().filter_map(|member| member.last_inspection.lock().clock);
+        let firsts = self.members.iter().zip(is_first).filter(|(_, is_first)| *is_first);
+        let clocks = firsts.filter_map(|(member, _)| member.last_inspection.lock().clock);
         *clock = Some((cluster_clock(self.size(), clocks.map(|read| carried_forward(read, now))), now));
     }
 }

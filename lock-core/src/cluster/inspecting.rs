@@ -114,8 +114,8 @@ impl Cluster {
         let mut last = self.members[node].last_inspection.lock();
         (last.clock, last.error) = (Some((seen.clock_micros, Instant::now())), None);
         drop(last);
-        self.set_clock();
         self.membership().observe_since(asked, node, Some(seen), self.now());
+        self.set_clock();
         self.changed.notify_one();
     }
 

@@ -14,6 +14,8 @@ const TTL: Duration = Duration::from_secs(2);
 /// How long the first inspection over a slow address takes.
 const SLOW: Duration = Duration::from_millis(30);
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// An address of a node, with a link of its own.
 #[derive(Clone)]
 struct Address {
@@ -118,6 +120,20 @@ async fn a_master_that_joins_over_a_second_address_is_not_counted_twice() {
     );
     assert!(held.is_valid());
     assert!(held.release().await.unwrap());
+}
+
+// promise: membership, fencing
+#[tokio::test(start_paused = true)]
+async fn the_clock_of_a_master_counts_once_whatever_addresses_it_has() {
+    let (cluster, theirs) = three_masters().await;
+    let before = theirs.lock("r").acquire().await.unwrap().token();
+    drop(theirs);
+    cluster.nodes[1].advance_clock(HOUR);
+    let [slow, two, three] = named_twice(&cluster);
+    let ours = manager(&[&slow, &two, &three]);
+    eventually_async("both masters vote", async || ours.health().await.quorum).await;
+    let token = ours.lock("s").acquire().await.unwrap().token();
+    assert!(u128::from(token.get() - before.get()) < HOUR.as_micros() / 2, "one wrong clock of two was believed");
 }
 
 // promise: membership
