@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::Home;
+use crate::task::let_others_run;
 
 /// How often each other runtime asks the home whether it runs.
 pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -81,18 +82,18 @@ impl Home {
 }
 
 /// Watches the home from one runtime.
-struct Watcher {
+pub(super) struct Watcher {
     home: Arc<Home>,
     runtime: Id,
 }
 
 impl Watcher {
-    fn new(home: Arc<Home>, runtime: Id) -> Self {
+    pub(super) fn new(home: Arc<Home>, runtime: Id) -> Self {
         Self { home, runtime }
     }
 
     /// Moves the work to this runtime when its home was shut down or does not answer.
-    async fn watch(self) {
+    pub(super) async fn watch(self) {
         let home = &self.home;
         let mut silence = Silence::none();
         loop {
@@ -102,6 +103,9 @@ impl Watcher {
             let is_here = at == Some(self.runtime);
             if home.is_vacant() && !home.stop.is_cancelled() {
                 home.move_to(&Handle::current(), tenure);
+                // A runtime that is being shut down drops the work at once, so that the home is vacant again, and this watcher only when
+                // it awaits something.
+                let_others_run().await;
                 continue;
             }
             let answers = home.answers.load(Ordering::Acquire);

@@ -2,6 +2,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -9,7 +10,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::MemoryNode;
 use crate::cluster::Beside;
-use crate::engine::watcher::ASK_EVERY;
+use crate::engine::watcher::{ASK_EVERY, Watcher};
 use crate::node::{Keyspace, LockNode};
 use crate::quorum::MembershipConfig;
 use crate::random::Random;
@@ -32,6 +33,16 @@ fn home() -> Arc<Home> {
     home.clusters.lock().push(Arc::new(cluster));
     home.add(std::future::pending);
     home
+}
+
+#[test]
+fn a_watcher_on_a_runtime_that_is_being_shut_down_lets_itself_be_dropped() {
+    let runtime = on_one_thread();
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let _inside = handle.enter();
+    // What it starts there is dropped at once, so that the home is vacant again.
+    assert!(Watcher::new(home(), handle.id()).watch().now_or_never().is_none());
 }
 
 fn on_one_thread() -> Runtime {
