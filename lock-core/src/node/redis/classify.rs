@@ -34,6 +34,9 @@ fn one_line(text: &str) -> String {
 
 /// The error that a server replied with, classified by its code.
 pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
+    if code == "ERR" && detail.contains(IN_SCRIPT) {
+        return script_error(detail);
+    }
     // The remedy follows in the same sentence.
     let detail = detail.trim_end_matches('.').to_owned();
     match code {
@@ -55,6 +58,19 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
     }
 }
 
+/// What Redis 6 puts before the error of a command in a script, which is followed by the line of the script.
+const IN_SCRIPT: &str = "@user_script: ";
+
+/// The error of a command in a script: a code, if there is one, and a text.
+pub(super) fn script_error(error: &str) -> NodeError {
+    let in_redis_6 = error.rsplit_once(IN_SCRIPT).and_then(|(_, error)| error.split_once(": "));
+    let error = in_redis_6.map_or(error, |(_line, error)| error.trim_start_matches('-'));
+    match error.split_once(' ') {
+        Some((code, detail)) if code.chars().all(|c| c.is_ascii_uppercase()) => error_reply(code, detail),
+        _ => error_reply("ERR", error),
+    }
+}
+
 /// What to do about an error that a server replied with.
 fn remedy(code: &str, detail: &str) -> &'static str {
     match code {
@@ -72,6 +88,7 @@ fn remedy(code: &str, detail: &str) -> &'static str {
 fn elsewhere(code: &str) -> Option<&'static str> {
     Some(match code {
         "READONLY" => "it became a replica, and is inspected again",
+        "MASTERDOWN" => "it became a replica, of a server that is down, and is inspected again",
         "MOVED" | "ASK" => "its slot is on another server of the cluster, which is looked for",
         "TRYAGAIN" => "its slot is being moved to another server of the cluster",
         "CLUSTERDOWN" => "the cluster is without a majority of its masters, or without one for the slot",
@@ -150,6 +167,7 @@ mod tests {
             ("ASK", "looked for"),
             ("TRYAGAIN", "being moved"),
             ("READONLY", "became a replica"),
+            ("MASTERDOWN", "became a replica"),
         ] {
             let error = error(code);
             assert!(matches!(error, NodeError::Elsewhere { .. }) && error.may_pass() && !error.may_have_executed());
@@ -158,6 +176,18 @@ mod tests {
         }
         let in_script = error_reply("ERR", "Script attempted to access a non local key in a cluster node script: 1");
         assert!(in_script.may_have_executed() && in_script.may_pass());
+    }
+
+    #[test]
+    fn an_error_that_ends_a_script_of_redis_6_is_the_one_of_its_command() {
+        let ended = |error: &str| {
+            let detail = format!("Error running script (call to f_b0d6): @user_script:1: @user_script: 1: {error}");
+            error_reply("ERR", &detail)
+        };
+        assert_eq!(ended("-READONLY it is: one"), error_reply("READONLY", "it is: one"));
+        let denied = "The user executing the script can't run this command or subcommand";
+        assert_eq!(ended(denied), Refusal::Permission { detail: denied.into() }.into());
+        assert_eq!(script_error("@user_script: 12: -NOPERM no 'set'"), error_reply("NOPERM", "no 'set'"));
     }
 
     #[test]

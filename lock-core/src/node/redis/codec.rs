@@ -189,7 +189,7 @@ fn decode_one(line: &str) -> Result<Reply, NodeError> {
         "K" => Ok(Reply::Kept),
         "B" => Ok(Reply::Barred),
         "G" => Ok(Reply::Gone),
-        "E" => Err(failed(detail)),
+        "E" => Err(classify::script_error(detail)),
         _ => Ok(Reply::Granted { token: number(line)? }),
     }
 }
@@ -219,16 +219,6 @@ fn held(detail: &str, letter: &str) -> Option<Reply> {
 fn parse_far(millis: &str) -> Option<u64> {
     let is_far = |millis: f64| (1e14..1e19).contains(&millis);
     (millis.contains('e') && millis.parse().is_ok_and(is_far)).then_some(MAX_TOKEN)
-}
-
-/// Why one request failed, in the form of a Redis error: a code, if there is one, and a text. Redis 6 puts the line of the
-/// script before it: `@user_script: 12: -OOM ...`.
-fn failed(error: &str) -> NodeError {
-    let error = error.rsplit_once(": -").map_or(error, |(_line, error)| error).trim_start_matches('-');
-    match error.split_once(' ') {
-        Some((code, detail)) if code.chars().all(|c| c.is_ascii_uppercase()) => classify::error_reply(code, detail),
-        _ => classify::error_reply("ERR", error),
-    }
 }
 
 /// Whole milliseconds, rounded up: a key must not expire before its holder expects it to.

@@ -1,6 +1,7 @@
 //! Masters that were a replica in between: the process is the same, and the data is that of another server.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use lock_core::node::{Keyspace, Kind, LockKeys, Operation, OwnerId, Request, WaiterId};
@@ -153,4 +154,30 @@ async fn a_master_that_gets_its_first_replica_has_lost_nothing() {
         assert!(health.nodes.iter().all(|node| node.admitted), "{health:?}");
     }
     assert!(held.release().await.unwrap());
+}
+
+// promise: membership
+#[tokio::test]
+async fn a_name_that_leads_to_the_new_primary_is_followed_although_the_old_one_lives_on_as_a_replica() {
+    let (old, new) = (RedisServer::start().await, RedisServer::start().await);
+    // Only new connections are made to where the name leads by then.
+    let primary = Arc::new(AtomicU16::new(old.port()));
+    let node = RedisNode::from_factory("primary", {
+        let primary = Arc::clone(&primary);
+        move |config| {
+            let url = format!("redis://127.0.0.1:{}?protocol=resp3", primary.load(Ordering::SeqCst));
+            async move { redis::Client::open(url)?.get_multiplexed_async_connection_with_config(&config).await }
+        }
+    });
+    let ttl = TTL / 10;
+    let locks = LockManager::builder().ttl(ttl).max_ttl(ttl).nodes([node]).connect().await.unwrap();
+    assert!(locks.lock("r").acquire().await.unwrap().release().await.unwrap());
+    new.query::<String>(&format!("REPLICAOF 127.0.0.1 {}", old.port())).await;
+    eventually_async("the replica is in sync", async || new.is_in_sync().await).await;
+    part(&new, &old).await;
+    old.query::<String>(&format!("REPLICAOF 127.0.0.1 {}", new.port())).await;
+    primary.store(new.port(), Ordering::SeqCst);
+    eventually_async("the new primary votes, after its quarantine", async || locks.lock("r").acquire().await.is_ok())
+        .await;
+    assert_eq!(new.keys("lock:{node}").await.len(), 1);
 }
