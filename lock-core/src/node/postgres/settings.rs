@@ -24,6 +24,7 @@ pub(super) const STALLED_AFTER: Duration = Duration::from_secs(5);
 /// A server whose client went silent in the middle of a statement waits for the rest, and holds locks: so it probes the connection as
 /// the client does.
 const SETTINGS: &str = " -c client_min_messages=warning -c search_path=pg_catalog -c check_function_bodies=off \
+     -c standard_conforming_strings=on \
      -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off \
      -c enable_seqscan=off -c jit=off -c max_parallel_workers_per_gather=0 -c plan_cache_mode=force_generic_plan \
      -c lock_timeout=800 -c statement_timeout=4000 -c idle_in_transaction_session_timeout=0 \

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_core::{ConfigError, ConnectError, LockManager, NodeError, PostgresNode};
-use lock_support::{PostgresServer, eventually_async};
+use lock_support::{Events, PostgresServer, eventually_async};
 use tokio::net::TcpStream;
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -92,6 +92,18 @@ async fn a_waiter_without_a_second_connection_polls() {
     eventually_async("it waits", async || server.query("SELECT count(*) FROM locks.waiter").await == "1").await;
     assert!(held.release().await.unwrap());
     assert!(waiter.await.unwrap().is_ok());
+}
+
+// promise: postgresql
+#[tokio::test]
+async fn backslashes_that_a_role_takes_for_escapes_disturb_no_permit() {
+    let (server, events) = (PostgresServer::start().await, Events::record());
+    server.query("CREATE USER app; GRANT CREATE ON DATABASE postgres TO app").await;
+    server.query("ALTER ROLE app SET standard_conforming_strings = off").await;
+    let locks = LockManager::builder().postgres([server.url_of("app")]).connect().await.unwrap();
+    let _held = locks.permits("export", 1).acquire().await.unwrap();
+    assert!(locks.permits("export", 1).wait(Duration::from_millis(100)).acquire().await.is_err());
+    assert_eq!(events.named("lock.node_away").len(), 0, "the session goes on");
 }
 
 // promise: postgresql
