@@ -62,6 +62,7 @@
 //! | `lock.node_away` | warn | a node is not reachable |
 //! | `lock.node_cannot_vote` | error | a node is admitted, but would not grant or renew a lock; once for each cause, which the event names with the remedy |
 //! | `lock.node_votes_again` | info | that cause is gone |
+//! | `lock.sweep_failed` | warn | a PostgreSQL node could not remove expired rows; once for a connection. Fields `node`, `error` |
 //! | `lock.old_snapshot` | warn | a transaction that has been open for a minute slows a PostgreSQL node down; once for each connection |
 //! | `lock.node_does_not_tell_losses` | warn | a Redis server does not say when it loses its data while it runs, so that only inspections notice it; once for each node; the event names the reason |
 //! | `lock.node_does_not_call` | warn | no majority of the nodes can wake this process, or their wake-ups do not arrive, and it polls instead; the event names the nodes and the reason |

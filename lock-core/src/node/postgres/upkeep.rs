@@ -19,6 +19,8 @@ use crate::node::link::Session as _;
 /// How often expired rows are removed, and how long it is until the next part of large tables.
 const INTERVAL: Duration = Duration::from_secs(60);
 const NEXT_PART: Duration = Duration::from_millis(100);
+/// The pages of a part, as `lock_sweep` has them.
+const PART: i64 = 32;
 /// The most requests to cancel for one connection. The worker has a few statements under way, and looks at locks are rare.
 const MAX_REQUESTS: usize = 8;
 /// Between two of them. One ends what the server is doing; what it has read of the next statement, it then begins.
@@ -26,14 +28,24 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs `lock_sweep` on one part of the tables after another, until the connection is `gone`.
 pub(super) async fn sweep(session: Arc<Session>, gone: CancellationToken, node: String) {
-    let (mut page, mut has_warned) = (0_i64, false);
+    let (mut page, mut is_behind_a_failure) = (0_i64, false);
+    // Once is enough for a connection.
+    let (mut has_warned, mut has_failed) = (false, false);
     while let Some(swept) = gone.run_until_cancelled(sweep_part(&session, page)).await {
         if swept.as_ref().is_err_and(|error| session.is_ended_by(error)) {
             gone.cancel();
+        } else if let Err(error) = &swept
+            && !has_failed
+        {
+            has_failed = true;
+            log_event!(warn: "lock.sweep_failed", node, error = %error,
+                "expired rows of the locks' tables could not be removed; until they can, the tables grow");
         }
+        // What keeps one part from being swept, such as a page that is damaged, must not keep all that follow.
+        let next = if swept.is_err() && !is_behind_a_failure { page + PART } else { 0 };
+        is_behind_a_failure = swept.is_err();
         let row = swept.ok().and_then(|mut rows| rows.pop());
-        page = row.as_ref().and_then(|row| column(row, 0).ok()).unwrap_or(0);
-        // Once is enough for a connection.
+        page = row.as_ref().and_then(|row| column(row, 0).ok()).unwrap_or(next);
         if row.is_some_and(|row| column(&row, 1) == Ok(true)) && !has_warned {
             has_warned = true;
             log_event!(warn: "lock.old_snapshot", node,

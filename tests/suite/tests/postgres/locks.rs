@@ -209,6 +209,28 @@ async fn expired_rows_are_removed_part_by_part() {
 }
 
 #[tokio::test]
+async fn a_part_that_cannot_be_swept_is_reported_once_and_keeps_no_other_from_it() {
+    let (server, events) = (PostgresServer::start().await, Events::record());
+    let _locks = as_ordinary_user(&server).await;
+    server
+        .query(
+            "INSERT INTO locks.lock SELECT 'l' || n, gen_random_uuid(), now() - interval '2 minutes' FROM generate_series(1, 10000) AS n;
+             CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'a bad page'; END $$;
+             CREATE TRIGGER fails BEFORE DELETE ON locks.lock FOR EACH ROW WHEN (OLD.key = 'l1') EXECUTE FUNCTION fail()",
+        )
+        .await;
+    let left = async || server.query("SELECT count(*) FROM locks.lock").await.parse::<u32>().unwrap();
+    for _ in 0..3 {
+        a_minute_passes().await;
+        eventually_async("all parts but the first are swept", async || left().await < 5000).await;
+    }
+    assert!(left().await > 0);
+    let failed = events.named("lock.sweep_failed");
+    assert_eq!(failed.len(), 1);
+    assert!(failed[0].fields.contains("a bad page"), "{failed:?}");
+}
+
+#[tokio::test]
 async fn a_transaction_that_stays_open_is_warned_of_once_also_as_an_ordinary_user() {
     let (server, events) = (PostgresServer::start().await, Events::record());
     let locks = as_ordinary_user(&server).await;

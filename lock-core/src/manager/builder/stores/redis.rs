@@ -4,8 +4,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
 
 use crate::manager::builder::named_node::NamedNode;
-use crate::manager::string_list::StringList;
 use crate::manager::builder::{ConfigError, LockManagerBuilder};
+use crate::manager::string_list::StringList;
 use crate::node::{Network, RedisNode};
 
 /// Redis and Valkey servers as masters.
