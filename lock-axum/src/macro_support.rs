@@ -108,11 +108,11 @@ pub async fn guard_handler<R, Fut>(
     handler: impl FnOnce(<R::Guard as Deref>::Target) -> Fut,
 ) -> Result<Response, LockRejection>
 where
-    R: Resources,
+    R: Resources + 'static,
     Fut: Future<Output = Response> + Send + 'static,
 {
-    let handler = |guard: &R::Guard| -> Boxed { Box::pin(handler((**guard).clone())) };
-    guard_response(caller, read, &resources, &policy, on_error, handler).await
+    let entered = Entered::enter(caller, read, resources, policy, on_error).await?;
+    entered.run(|guard| Box::pin(handler((**guard).clone()))).await
 }
 
 /// Runs a handler that may take its lock along into a session. Otherwise like [`guard_handler`].
@@ -135,33 +135,61 @@ pub async fn guard_session_handler<Fut>(
 where
     Fut: Future<Output = Response> + Send + 'static,
 {
-    let handler = |guard: &LockGuard| -> Boxed {
-        let (hold, session) = PendingSession::new(guard, policy.on_lost);
+    let on_lost = policy.on_lost;
+    let entered = Entered::enter(caller, read, resource, policy, on_error).await?;
+    let run = entered.run(|guard: &LockGuard| {
+        let (hold, session) = PendingSession::new(guard, on_lost);
         Box::pin(InSession::new(handler(guard.lease(), hold), Some(session)))
-    };
-    guard_response(caller, read, &resource, &policy, on_error, handler).await
+    });
+    run.await
 }
 
-/// A handler under way. Boxed: what runs it under its lock is then compiled once, and not for each handler of a service.
-type Boxed = Pin<Box<dyn Future<Output = Response> + Send>>;
+/// A future whose type does not depend on the handler. What runs a handler under its lock is then compiled once, and that it is `Send` is not
+/// proven for each handler through all types of the engine: that took half of the time to build a service of a hundred handlers.
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-async fn guard_response<R: Resources>(
-    Caller { locks, carried }: Caller,
-    read: ReadBytes,
-    resources: &R,
-    policy: &Policy,
+/// The lock of a handler that has not begun.
+struct Entered<G> {
+    guard: G,
+    policy: Policy,
     on_error: Option<fn(LockError) -> Response>,
-    handler: impl FnOnce(&R::Guard) -> Boxed,
-) -> Result<Response, LockRejection> {
-    static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
+}
 
-    let on_error = on_error.as_ref().map(|on_error| on_error as &(dyn Fn(LockError) -> Response + Sync));
-    let guard = critical_section::enter(&locks, resources, || carried, policy, on_error).await?;
-    drop(read);
-    let completed = critical_section::run(guard, policy, handler).await;
-    let finish =
-        |Completed { output, guard }| critical_section::finish_response(output, guard, policy, &UPGRADE_NOT_HELD);
-    completed.and_then(finish).map_err(|error| critical_section::reject(error, policy, on_error))
+impl<G: Guard> Entered<G> {
+    /// Acquires the lock, or adopts it.
+    fn enter(
+        Caller { locks, carried }: Caller,
+        read: ReadBytes,
+        resources: impl Resources<Guard = G> + 'static,
+        policy: Policy,
+        on_error: Option<fn(LockError) -> Response>,
+    ) -> Boxed<Result<Self, LockRejection>> {
+        Box::pin(async move {
+            let answer = on_error.as_ref().map(answer);
+            let guard = critical_section::enter(&locks, &resources, || carried, &policy, answer).await?;
+            drop(read);
+            Ok(Self { guard, policy, on_error })
+        })
+    }
+
+    /// Runs the handler, and prepares its response.
+    fn run(self, handler: impl FnOnce(&G) -> Boxed<Response>) -> Boxed<Result<Response, LockRejection>> {
+        static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
+
+        let Self { guard, policy, on_error } = self;
+        let section = critical_section::run(guard, &policy, handler);
+        Box::pin(async move {
+            let finish = |Completed { output, guard }| {
+                critical_section::finish_response(output, guard, &policy, &UPGRADE_NOT_HELD)
+            };
+            let answer = on_error.as_ref().map(answer);
+            section.await.and_then(finish).map_err(|error| critical_section::reject(error, &policy, answer))
+        })
+    }
+}
+
+fn answer(on_error: &fn(LockError) -> Response) -> &(dyn Fn(LockError) -> Response + Sync) {
+    on_error
 }
 
 /// Runs the body of a function under its lock, in the caller's task.
