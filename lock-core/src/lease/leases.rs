@@ -61,15 +61,14 @@ impl Leases {
 
     /// The remaining validity of the lock that has the least, unless the leases are renewed. Zero once they have ended.
     pub fn remaining(&self) -> Duration {
-        self.iter().map(|lease| lease.0.term.remaining()).min().unwrap_or_default()
+        self.iter().map(Lease::remaining).min().unwrap_or_default()
     }
 
     /// Whether all locks are still held. Once false, it stays false.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        // Each by itself: the first that is not ends the others.
         let now = Instant::now();
-        self.iter().all(|lease| lease.0.is_valid_alone(now))
+        self.iter().all(|lease| lease.is_valid_at(now))
     }
 
     /// Returns an error if the leases have ended. For use between the steps of long work.

@@ -140,7 +140,6 @@ impl Lease {
 
     /// Waits until this much validity is left: at once, or after a renewal. Returns false if it never is, or not by this time.
     pub(crate) async fn has_left(&self, least: Duration, until: Instant) -> bool {
-        let most = validity(self.ttl(), Duration::ZERO).unwrap_or_default();
         // The common case is without a timer.
         while self.remaining() < least {
             // That of its set which has the least left may be another one.
@@ -150,6 +149,7 @@ impl Lease {
             if shortest.0.term.remaining() >= least {
                 continue;
             }
+            let most = validity(shortest.ttl(), Duration::ZERO).unwrap_or_default();
             // How far the holder renews a lease that was adopted is not known here.
             let may_be_extended = shortest.is_adopted() || least <= most && shortest.renews();
             if !may_be_extended || !self.is_valid() {

@@ -1,3 +1,4 @@
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -107,8 +108,11 @@ impl Bond {
 
     /// Whether every lock is still held, or the set was released. Ends the leases of the set if one is not.
     pub(super) fn is_valid(&self, now: Instant) -> bool {
-        // All are asked, and by the clock: the lease that has run out may not have been looked at by anybody yet.
-        if self.leases().all(|lease| lease.is_valid_alone(now)) {
+        // All are asked, and by the clock: the lease that has run out may not have been looked at by anybody yet. One of an outer scope may
+        // belong to a set itself.
+        let is_valid_in_its_set =
+            |lease: Arc<State>| lease.is_valid_alone(now) && lease.bond().is_none_or(|bond| bond.is_valid(now));
+        if self.own().all(|lease| lease.is_valid_alone(now)) && self.outer().all(is_valid_in_its_set) {
             return true;
         }
         self.end(LossReason::SetLost);
@@ -118,7 +122,11 @@ impl Bond {
 
     /// The lock that has the least validity left, unless the set was released.
     pub(super) fn shortest(&self) -> Option<Arc<State>> {
-        let shortest = self.leases().min_by_key(|lease| lease.term.remaining());
+        let outer = self.outer().flat_map(|lease| {
+            let of_its_set = lease.bond().and_then(Self::shortest);
+            iter::once(lease).chain(of_its_set)
+        });
+        let shortest = self.own().chain(outer).min_by_key(|lease| lease.term.remaining());
         // As above.
         shortest.filter(|_| !self.is_released())
     }
@@ -133,7 +141,7 @@ impl Bond {
             LossReason::MaxHold | LossReason::ShutDown => reason,
             LossReason::Expired | LossReason::Gone | LossReason::SetLost | LossReason::Released => LossReason::SetLost,
         };
-        for lease in self.own.iter().filter_map(Weak::upgrade) {
+        for lease in self.own() {
             // Alone, because the bond is what is calling. To end each with its set would come back here for every lease.
             lease.end_alone(reason);
         }
@@ -148,9 +156,14 @@ impl Bond {
         self.released.load(Ordering::Acquire)
     }
 
-    /// The leases that were not dropped: those were lost, which ended the others, or released.
-    fn leases(&self) -> impl Iterator<Item = Arc<State>> {
-        self.own.iter().chain(&self.outer).filter_map(Weak::upgrade)
+    // Those that were dropped were lost, which ended the others, or released.
+
+    fn own(&self) -> impl Iterator<Item = Arc<State>> {
+        self.own.iter().filter_map(Weak::upgrade)
+    }
+
+    fn outer(&self) -> impl Iterator<Item = Arc<State>> {
+        self.outer.iter().filter_map(Weak::upgrade)
     }
 }
 

@@ -90,7 +90,7 @@ impl Inner {
         // Declared before any guard, so that it is dropped after it: a shutdown waits for what this acquisition has to release.
         let _in_progress = self.background.tracker.token();
         let guards = match locks.first() {
-            None => share_all(&outer).await?,
+            None => share_together(&outer).await?,
             Some(SetLock { caller, resource, .. }) => {
                 self.warn_if_out_of_order(resource, caller.options);
                 caller.check_open()?;
@@ -124,6 +124,7 @@ impl Inner {
                 let shared = share_all(outer).await?;
                 match self.complete(locks, &guards, &leases).await {
                     Ok(()) => {
+                        outer.iter().try_for_each(|lock| lock.caller.check_kind(&lock.lease))?;
                         guards.extend(shared);
                         return Ok(guards);
                     }
@@ -294,6 +295,18 @@ async fn share_all(outer: &[OuterLock<'_>]) -> Result<Vec<LockGuard>, LockError>
         guards.push(caller.share(lease.clone()).await?);
     }
     Ok(guards)
+}
+
+/// The same, when all of them have that validity at once: while one is awaited, another one may end.
+async fn share_together(outer: &[OuterLock<'_>]) -> Result<Vec<LockGuard>, LockError> {
+    loop {
+        let guards = share_all(outer).await?;
+        outer.iter().try_for_each(|lock| lock.lease.check())?;
+        let has_left = |lock: &OuterLock<'_>| lock.lease.remaining() >= lock.caller.options.min_validity;
+        if outer.iter().all(has_left) {
+            return Ok(guards);
+        }
+    }
 }
 
 /// Does work while the locks that are held are not lost; `None` if one is.

@@ -55,6 +55,8 @@ impl<'a> Caller<'a> {
         self.check_kind(&lease)?;
         lease.check()?;
         if lease.has_left(self.options.min_validity, self.until()).await {
+            // Its holder may have gone on to read meanwhile.
+            self.check_kind(&lease)?;
             return Ok(LockGuard::sharing(lease, self.leases));
         }
         lease.check()?;

@@ -244,7 +244,9 @@ impl LockRequest {
         let guard = self.acquire().await?;
         let lease = guard.lease();
         // Declared after the guard, and so dropped before it: the work ends before the lock does.
-        let working = lease.scope(work(lease.clone()));
+        let scope = lease.as_scope();
+        let work = scope.call(|| work(lease.clone()));
+        let working = scope.enter(work);
         run_until_lost(lease.lost(), || lease.check(), || lease.lost_error(), working).await
     }
 }

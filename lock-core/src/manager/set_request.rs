@@ -216,7 +216,9 @@ impl SetRequest {
         let guard = self.acquire().await?;
         let leases = guard.leases();
         // Declared after the guard, and so dropped before it: the work ends before the locks do.
-        let working = leases.scope(work(leases.clone()));
+        let scope = leases.as_scope();
+        let work = scope.call(|| work(leases.clone()));
+        let working = scope.enter(work);
         run_until_lost(leases.lost(), || leases.check(), || leases.lost_error(), working).await
     }
 }

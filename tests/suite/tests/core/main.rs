@@ -38,6 +38,7 @@ mod seams_eviction;
 mod seams_handover;
 mod seams_members;
 mod seams_readers;
+mod seams_scopes;
 mod seams_sets;
 mod seams_shards;
 mod sets;
