@@ -107,7 +107,12 @@ impl Lease {
     /// Extends validity after requests that were sent at `sent` set this time to live; validity that ends later stays. Returns
     /// false if the lease has ended.
     pub(crate) fn extend(&self, sent: Instant, ttl: Duration) -> bool {
-        self.0.term.extend_to(expires(sent, ttl))
+        let is_extended = self.0.term.extend_to(expires(sent, ttl));
+        // Those who give up waiting behind it are told when it may be free.
+        if is_extended && let Some(LocalHold::Turn(turn)) = &*self.0.local_hold.lock() {
+            turn.lock_extended(sent + ttl);
+        }
+        is_extended
     }
 
     /// Ends the lease, and takes what the nodes hold for it. `None` if it is being released already, or shared by other leases.

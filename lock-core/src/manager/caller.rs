@@ -99,7 +99,8 @@ impl<'a> Caller<'a> {
                 LockError::NoQuorum { resource, waited, votes: last.votes.to_vec() }
             }
             NotEntered::TimedOut(last) => {
-                let free_in = last.free_at.map(|free_at| free_at.saturating_duration_since(Instant::now()));
+                // Of a slot whose time is over it is not known: its holder has renewed it.
+                let free_in = last.free_at.and_then(|free_at| free_at.checked_duration_since(Instant::now()));
                 let (typical_hold, votes) = (self.typical_hold(), self.shard.votes_of(&last, free_in));
                 LockError::Contended { resource, waited, free_in, typical_hold, votes }
             }

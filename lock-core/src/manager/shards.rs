@@ -41,7 +41,8 @@ impl Shard {
         if !last.votes.is_empty() {
             return last.votes.to_vec();
         }
-        let vote = |node| if last.ours.contains(node) { Vote::Held { remaining } } else { Vote::Pending };
+        let is_held = |node| last.ours.contains(node) && remaining.is_some();
+        let vote = |node| if is_held(node) { Vote::Held { remaining } } else { Vote::Pending };
         self.engine.cluster.vote_of_each(vote)
     }
 }

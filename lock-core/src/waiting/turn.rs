@@ -109,6 +109,11 @@ impl Turn {
         });
     }
 
+    /// The keys of the lock expire at `free_at` by now.
+    pub(crate) fn lock_extended(&self, free_at: Instant) {
+        self.queue.with(|queue| queue.last_attempt.free_at = Some(free_at));
+    }
+
     /// A slot was taken. The turn goes to the next caller, which may wait for another one; so do the positions.
     pub(crate) fn slot_taken(mut self, grant: &mut Grant) {
         // They stay with the turn: when this slot is released, they are another caller's.

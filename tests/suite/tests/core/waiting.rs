@@ -24,6 +24,21 @@ async fn a_wait_that_times_out_reports_the_votes_and_when_the_lock_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_gives_up_behind_a_holder_of_this_process_is_told_when_its_renewed_lock_is_free() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().wait(WAIT / 10).ttl(WAIT).connect().await.unwrap();
+    let _holder = locks.lock("r").acquire().await.unwrap();
+    for _ in 0..4 {
+        sleep(WAIT * 3 / 4).await;
+        let LockError::Contended { free_in, votes, .. } = locks.lock("r").acquire().await.unwrap_err() else {
+            panic!("it is held")
+        };
+        assert!(free_in.unwrap() > WAIT / 2 && free_in.unwrap() <= WAIT, "{free_in:?}");
+        assert_eq!(votes[0].vote, Vote::Held { remaining: free_in });
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_lock_soon_after_its_release_or_expiry() {
     let cluster = MemoryCluster::new(5);
     let locks = cluster.builder().connect().await.unwrap();
