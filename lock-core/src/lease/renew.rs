@@ -66,6 +66,10 @@ async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lea
             // Due at once: the renewer finds that it has ended, and does not look at it again.
             Renewed { lease, due: Instant::now(), stragglers: None }
         }
+        // It was released, or ended otherwise, before a majority had replied: that says nothing about the nodes.
+        Verdict::Unknown if lease.loss().is_some_and(|reason| reason != LossReason::Expired) => {
+            Renewed { lease, due: Instant::now(), stragglers: None }
+        }
         Verdict::Unknown => {
             // One is logged: the warning is about the lease, and not about each node.
             let first_error = extension.errors.into_iter().next();

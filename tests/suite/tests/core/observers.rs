@@ -168,6 +168,19 @@ async fn an_observer_is_told_what_became_of_each_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_that_a_release_overtakes_is_no_complaint_about_the_nodes() {
+    let cluster = MemoryCluster::new(5);
+    let (locks, notes) = observed(&cluster).await;
+    let guard = locks.lock("r").template("t").ttl(TTL).acquire().await.unwrap();
+    cluster.nodes.iter().for_each(|node| node.set_delay(TTL / 500));
+    sleep(TTL / 3 + TTL / 1000).await;
+    guard.release().await.unwrap();
+    sleep(TTL).await;
+    assert!(notes.has("released t after 3s"));
+    assert_eq!(notes.take(&["renewal"]), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_observer_is_told_how_each_node_votes_and_how_long_that_takes() {
     let cluster = MemoryCluster::new(3);
     let (locks, notes) = observed(&cluster).await;
