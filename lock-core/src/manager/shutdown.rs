@@ -5,7 +5,6 @@ use tokio::time::{Instant, timeout};
 use super::LockManager;
 use super::manager::Inner;
 use crate::error::LossReason;
-use crate::lease::Lease;
 
 /// How long a shutdown waits for releases that the nodes have not acknowledged, after the holders are gone. Keys that are left
 /// expire with their time to live.
@@ -141,12 +140,12 @@ impl LockManager {
         let Inner { background, leases, .. } = &*self.0;
         // After the close: a caller that acquires from now on finds the manager closed when it is about to get its guard, and gives the
         // lock back.
-        let holders = leases.all().len();
+        let held = || leases.all().iter().filter(|lease| lease.is_valid()).count();
+        let holders = held();
         _ = timeout(grace, leases.wait_until_empty()).await;
-        let left = leases.all();
         // A lease that was lost before is not revoked, although its guard is alive.
-        let revoked = left.iter().filter(|lease| Lease::is_valid(lease)).count();
-        for lease in &left {
+        let revoked = held();
+        for lease in &leases.all() {
             drop(lease.revoke(LossReason::ShutDown));
             leases.remove(lease, Instant::now());
         }

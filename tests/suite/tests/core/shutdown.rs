@@ -204,3 +204,18 @@ async fn close_ends_callers_that_wait_for_the_first_connections() {
     assert!(errors.iter().all(|error| matches!(error, LockError::ShuttingDown { .. })), "{errors:?}");
     assert_eq!(closed.elapsed(), Duration::ZERO);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_lost_before_is_in_no_report() {
+    let cluster = MemoryCluster::new(5);
+    let locks = cluster.builder().connect().await.unwrap();
+    let lost = locks.lock("lost").max_hold(WAIT).acquire().await.unwrap();
+    lost.lost().await;
+    let _held = locks.lock("held").acquire().await.unwrap();
+    let ended = locks.lock("ended").acquire().await.unwrap();
+    let (report, ()) = tokio::join!(locks.shutdown(GRACE), async {
+        sleep(GRACE / 2).await;
+        drop(ended);
+    });
+    assert_eq!(report, ShutdownReport { released: 1, revoked: 1 });
+}
