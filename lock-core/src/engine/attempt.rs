@@ -9,7 +9,7 @@ use super::outbox::Outbox;
 use super::patience::Patience;
 use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, Round};
 use crate::error::{NodeError, NotMember};
-use crate::node::{LockKeys, Operation};
+use crate::node::{LockKeys, Operation, RESERVATION_TTL};
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Acquisition, Failure, Step, Terms};
@@ -247,7 +247,21 @@ impl<'a> Attempt<'a> {
     pub(super) fn count(&mut self, reply: NodeReply) -> Step {
         let node = reply.node;
         let vote = self.replied(reply);
-        self.acquisition.acquire_vote(node, vote, self.sent().elapsed())
+        let step = self.acquisition.acquire_vote(node, vote, self.sent().elapsed());
+        if step == Step::Wait && matches!(vote, AcquireVote::Held { .. }) {
+            self.await_less();
+        }
+        step
+    }
+
+    /// A node has refused a caller that waits. It may call it at any moment, and keeps the lock for it for a while; and a node votes once in an
+    /// attempt. So the votes that are missing are not awaited for all of that time.
+    fn await_less(&mut self) {
+        if self.record.positions().is_some_and(|positions| positions.since.is_some()) {
+            let least = self.engine.cluster.answers.reply_time().expected() * 2;
+            let until = self.sent() + least.max(RESERVATION_TTL / 2);
+            self.acquires.await_no_longer_than(until);
+        }
     }
 
     fn replied(&mut self, reply: NodeReply) -> AcquireVote {

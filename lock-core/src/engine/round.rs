@@ -170,6 +170,13 @@ impl Round {
         self.await_each();
     }
 
+    /// Awaits the replies until this deadline at most, whenever their requests are written.
+    pub(crate) fn await_no_longer_than(&mut self, deadline: Instant) {
+        if deadline < self.deadline {
+            (self.deadline, self.timer, self.time_from_write) = (deadline, None, None);
+        }
+    }
+
     /// The next reply before the deadline; `None` after it, or when all have arrived.
     ///
     /// # Cancel safety

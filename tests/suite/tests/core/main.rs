@@ -50,4 +50,5 @@ mod slow_nodes;
 mod test_votes;
 mod traces;
 mod two_addresses;
+mod undecided_attempts;
 mod waiting;
