@@ -94,7 +94,8 @@ impl ForceRelease {
 
     /// Asks the nodes to evict the holders, until a majority did with the same token; and waits until the lock can be had.
     ///
-    /// A round asks the nodes that vote by one roster, and counts for itself. If the members change, the next round asks those that vote by the new one.
+    /// A round asks the nodes that vote by one roster, and counts for itself. If the members change, the next round asks those that vote by
+    /// the new one.
     async fn evict(&self, began: Instant, seen: Seen) -> Result<ForcedRelease, LockError> {
         let Seen { holders, is_shared, mut highest, mut free_at } = seen;
         let cluster = &self.engine.cluster;
