@@ -81,6 +81,6 @@ fn a_service_has_no_code_of_trials() {
     // And the code is there with the feature alone.
     let library = include_str!("../../../../lock-axum/src/lib.rs");
     assert!(library.contains("#[cfg(feature = \"testing\")]\npub mod testing;"));
-    let manager = include_str!("../../../../lock-core/src/manager/mod.rs");
-    assert!(manager.contains("#[cfg(feature = \"testing\")]\nmod testing;"));
+    let builder = include_str!("../../../../lock-core/src/manager/builder/mod.rs");
+    assert!(builder.contains("#[cfg(feature = \"testing\")]\nmod testing;"));
 }
