@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::first_contact::FIRST_CONTACT;
 use super::{Cluster, MemberState};
-use crate::error::NodeError;
+use crate::error::{NodeError, Refusal};
 use crate::node::{Inspection, NodeFuture};
 use crate::quorum::{LogPositions, Outage, Standing};
 
@@ -71,7 +71,14 @@ impl Cluster {
         let asked = self.membership().log_positions();
         match within_timeout(self.members[node].node.inspect(&self.keyspace)).await.and_then(Inspection::check) {
             Ok(seen) => self.inspected(node, &asked, seen),
-            Err(error) => self.unreachable(node, error),
+            Err(error) => {
+                // Its name may lead to another server by now: to the new primary. The connection does not break when a server becomes a
+                // replica.
+                if error == NodeError::Refused(Refusal::Replica) {
+                    self.members[node].node.disconnect();
+                }
+                self.unreachable(node, error);
+            }
         }
     }
 

@@ -253,10 +253,6 @@ impl LockNode for RedisNode {
             let link = node.open(&keyspace).await?;
             let inspection = link.inspect(&keyspace).await;
             if !node.source.is_elected() {
-                // Its name may lead to another server by now: to the new primary, where this one became a replica.
-                if matches!(inspection, Err(NodeError::Refused(Refusal::Replica))) {
-                    link.close();
-                }
                 return inspection;
             }
             // Another server may have taken its place: the next inspection asks where it is.
