@@ -26,6 +26,18 @@ impl Member {
     }
 }
 
+/// By which roster a majority has to vote before a request is worth sending again that was sent by another one, if that is why a node did
+/// not reply.
+pub(crate) fn next_roster(error: &NodeError, asked_by: u64) -> Option<u64> {
+    match error {
+        // The node may have joined another roster a moment ago. Whether it did shows when this client reads its record.
+        NodeError::Unadmitted => Some(asked_by + 1),
+        // The new one is known, and is being installed on the nodes.
+        NodeError::NotMember(NotMember::Behind) => Some(asked_by),
+        _ => None,
+    }
+}
+
 impl Cluster {
     /// The epochs of the nodes that vote, and the number of the roster by which they do; 0 if none votes.
     pub(crate) fn epochs(&self) -> (Epochs, u64) {
@@ -64,13 +76,7 @@ impl Cluster {
     ///
     /// This manager finds out about a change by another one when a node refuses a request, or at its next inspection.
     pub(crate) async fn is_overtaken<'a>(&self, asked_by: u64, errors: impl Iterator<Item = &'a NodeError>) -> bool {
-        let next = errors.filter_map(|error| match error {
-            NodeError::Unadmitted => Some(asked_by + 1),
-            // The new one is known, and is being installed.
-            NodeError::NotMember(NotMember::Behind) => Some(asked_by),
-            _ => None,
-        });
-        match next.max() {
+        match errors.filter_map(|error| next_roster(error, asked_by)).max() {
             Some(next) => timeout(OUTAGE_GRACE, self.majority_votes_by(next)).await.is_ok(),
             None => false,
         }

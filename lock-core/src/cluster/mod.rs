@@ -20,7 +20,7 @@ mod test_vote;
 use self::answers::Answers;
 pub(crate) use self::cluster::{Cluster, SHUT_DOWN};
 use self::complaint::Complaint;
-pub(crate) use self::look::{Epochs, LOOK_TIMEOUT};
+pub(crate) use self::look::{Epochs, LOOK_TIMEOUT, next_roster};
 pub(crate) use self::member::{Member, MemberState};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::ordered_watch::OrderedWatch;

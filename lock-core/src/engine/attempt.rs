@@ -8,7 +8,8 @@ use super::attempt_record::AttemptRecord;
 use super::outbox::Outbox;
 use super::patience::Patience;
 use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, Round};
-use crate::error::{NodeError, NotMember};
+use crate::cluster::next_roster;
+use crate::error::NodeError;
 use crate::node::{LockKeys, Operation, RESERVATION_TTL};
 use crate::observer::Acquiring;
 use crate::options::LockOptions;
@@ -272,14 +273,10 @@ impl<'a> Attempt<'a> {
     /// Notices that a node has another roster than the one that the votes are counted by.
     pub(super) fn notice_roster(&mut self, error: Option<&NodeError>) {
         let present = self.acquires.roster();
-        match error {
-            // The node may have joined another roster a moment ago. Whether it did shows when this client reads its record.
-            Some(NodeError::Unadmitted) => self.next_roster = Some(present + 1),
-            // The new one is known, and is being installed on the nodes.
-            Some(NodeError::NotMember(NotMember::Behind)) if !self.engine.cluster.has_majority_by(present) => {
-                self.next_roster.get_or_insert(present);
-            }
-            _ => {}
+        if let Some(next) = error.and_then(|error| next_roster(error, present))
+            && (next > present || !self.engine.cluster.has_majority_by(present))
+        {
+            self.next_roster = self.next_roster.max(Some(next));
         }
     }
 }

@@ -129,7 +129,8 @@ pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> (Verdict, 
         extension = Extension::of_lease(engine, lease, operation);
         verdict = extension.verdict().await;
     }
-    (verdict, extension.failures())
+    let failures = if verdict == Verdict::Unknown { extension.failures() } else { Vec::new() };
+    (verdict, failures)
 }
 
 /// Asks the nodes for readers that would share a grant: is it still held, and does no writer wait? The grant notes the answer.
