@@ -85,11 +85,13 @@ pub(crate) fn finish_response(
     policy: &Policy,
     upgrade_not_held: &LogOnce,
 ) -> Result<Response, LockError> {
-    if response.status() < StatusCode::BAD_REQUEST {
-        guard.check()?;
-    }
+    let is_lost = match guard.check() {
+        Err(error) if response.status() < StatusCode::BAD_REQUEST => return Err(error),
+        checked => checked.is_err(),
+    };
     guard.note_in(response.extensions_mut());
-    if policy.hold != HoldUntil::BodyEnd {
+    // The body of an error that reports the loss would end at once, and with it the connection, before the client has the status.
+    if policy.hold != HoldUntil::BodyEnd || is_lost {
         return Ok(response);
     }
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {

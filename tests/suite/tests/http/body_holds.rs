@@ -11,7 +11,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::routing::{MethodRouter, get};
 use futures_util::{StreamExt as _, stream};
-use lock_axum::{Lease, LockLayer, LockManager, distributed_lock};
+use lock_axum::{Lease, LockLayer, LockManager, OnLost, distributed_lock};
 use lock_support::http::{is_free, manager, nodes};
 use lock_support::{Events, eventually_async};
 use tokio::sync::Semaphore;
@@ -67,6 +67,30 @@ async fn a_body_of_the_attribute_ends_with_an_error_when_the_lease_is_lost() {
     let parts: Vec<_> = response.into_body().into_data_stream().collect().await;
     assert!(matches!(&parts[..], [Ok(_), Err(_)]), "{parts:?}");
     eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+}
+
+/// Returns when its lease is over.
+async fn stale(lease: Lease) -> (StatusCode, &'static str) {
+    lease.lost().await;
+    (StatusCode::CONFLICT, "stale")
+}
+
+#[distributed_lock(resource = "r", hold = "body", max_hold = "50ms", on_lost = "continue")]
+async fn stale_by_attribute(lease: Lease) -> (StatusCode, &'static str) {
+    stale(lease).await
+}
+
+// promise: reported-losses
+#[tokio::test]
+async fn an_error_that_reports_the_loss_of_a_lock_that_its_body_would_hold_reaches_the_client() {
+    let locks = manager(&nodes());
+    let layer = layer(&locks).max_hold(Duration::from_millis(50)).on_lost(OnLost::Continue);
+    for route in [get(stale_by_attribute), get(stale).route_layer(layer)] {
+        let response = call(route, Method::GET, &locks, &Gate::new(Semaphore::new(0))).await;
+        assert_eq!(response.status(), StatusCode::CONFLICT);
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert_eq!(body, "stale");
+    }
 }
 
 #[tokio::test]
