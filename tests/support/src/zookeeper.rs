@@ -104,12 +104,23 @@ impl ZooKeeperServer {
     /// What it is, as it says: `standalone`, `leader` or `follower`. `None` while it is neither.
     #[must_use]
     pub fn mode(&self) -> Option<String> {
+        self.says("srvr", "Mode: ")
+    }
+
+    /// How many watches it keeps. `None` while it does not serve.
+    #[must_use]
+    pub fn watches(&self) -> Option<usize> {
+        self.says("wchs", "Total watches:")?.parse().ok()
+    }
+
+    /// What it says behind this label when it is sent a four-letter word.
+    fn says(&self, word: &str, label: &str) -> Option<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-        stream.write_all(b"srvr").ok()?;
+        stream.write_all(word.as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+        answer.lines().find_map(|line| line.strip_prefix(label)).map(str::to_owned)
     }
 
     fn log(&self) -> String {
@@ -121,7 +132,7 @@ impl ZooKeeperServer {
         let data = directory.path().join("data");
         fs::create_dir(&data).unwrap();
         fs::write(data.join("myid"), id.to_string()).unwrap();
-        let common = "4lw.commands.whitelist=srvr\nadmin.enableServer=false\nmaxClientCnxns=0\nforceSync=no\n";
+        let common = "4lw.commands.whitelist=srvr,wchs\nadmin.enableServer=false\nmaxClientCnxns=0\nforceSync=no\n";
         let file = format!(
             "dataDir={}\n{common}clientPort={port}\nclientPortAddress=127.0.0.1\n{configuration}",
             data.display()

@@ -18,9 +18,10 @@ const PORT: u16 = 2181;
 const ROOT: &str = "/locks";
 /// How long it may take to open a session, or to have it back.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// A connection on which nothing arrives for this long is lost. The client pings more often than that, and then tries another
-/// server. It must be well below the shortest session.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4);
+/// A connection on which nothing arrives for this long is lost: no reply is awaited for longer. The client pings more often than that, and
+/// then tries the servers in a random order, for as long each. The one that hangs may be among the first, again and again: a lock that has two
+/// thirds of its `ttl` left outlasts three of these. It must also be well below the shortest session.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many addresses the client is given: the servers, several times over. It tries all of them at once when a connection is lost,
 /// and then pauses between two for a time that grows with their number in the list: so up to 2 s in the first half minute. With few, it
@@ -141,6 +142,12 @@ fn too_short(max_ttl: Duration, tick: Duration, negotiated: Duration) -> Refusal
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::LockOptions;
+
+    #[test]
+    fn a_lock_of_the_default_ttl_outlasts_a_server_that_hangs_and_two_attempts_to_connect_to_it_again() {
+        assert!(CONNECTION_TIMEOUT * 3 < LockOptions::default().ttl * 2 / 3);
+    }
 
     #[test]
     fn an_address_names_servers_and_a_path() {

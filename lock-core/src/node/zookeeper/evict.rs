@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError};
 
 use super::classify::node_error;
-use super::paths::{Paths, entry};
+use super::paths::{Paths, entry, evicted_from};
 use super::session::{Session, number};
 use super::transaction::{Failed, Fence, Part};
 use crate::node::limits::{MAX_EVICTED, too_many_evicted};
@@ -42,7 +42,7 @@ impl Session {
         self.check_connected()?;
         self.admission(evict.epoch)?;
         let paths = self.paths(evict.keys.keyspace());
-        let now = self.forget_tombstones(&paths).await?;
+        let now = self.forget_tombstones(&paths, &evict.keys).await?;
         for _ in 0..MAX_TRIES {
             let seen = self.see(&paths, evict).await?;
             let (nobody, is_ours) = (Holder::Owner(OwnerId::NOBODY), |holder| evict.holders.contains(holder));
@@ -126,8 +126,9 @@ impl Session {
         self.commit_in(paths, evict.epoch, None, &parts).await.map(drop)
     }
 
-    /// Deletes the tombstones whose time is over. Returns the leader's time, in milliseconds.
-    async fn forget_tombstones(&self, paths: &Paths) -> Result<u64, NodeError> {
+    /// Deletes the tombstones whose time is over, of all locks. Returns the leader's time, in milliseconds; an error if the lock has too many
+    /// others.
+    async fn forget_tombstones(&self, paths: &Paths, keys: &LockKeys) -> Result<u64, NodeError> {
         let now = self.leader_millis(paths).await?;
         let entries = self.client.list_children(&paths.all_evicted()).await.map_err(|error| node_error(&error))?;
         let barred = self.barred_until(paths, &entries).await?;
@@ -137,7 +138,7 @@ impl Session {
         });
         // Where one is gone, another client was faster.
         join_all(deleted).await;
-        if left.len() >= MAX_EVICTED {
+        if left.iter().filter(|(entry, _)| evicted_from(entry, keys).is_some()).count() >= MAX_EVICTED {
             return Err(too_many_evicted());
         }
         Ok(now)

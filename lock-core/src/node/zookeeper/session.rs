@@ -4,7 +4,7 @@ use std::sync::{Arc, MutexGuard};
 
 use futures_util::future::try_join_all;
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::sleep_until;
 use zookeeper_client::{Acls, Client, Error, MultiReadResult, SessionState, Stat};
 
@@ -14,6 +14,7 @@ use super::leases::Leases;
 use super::paths::Paths;
 use super::transaction::Fence;
 use super::waiting_places::Places;
+use super::wakeups::MAX_WATCHED;
 use crate::mutex::Mutex;
 use crate::node::limits::parse_number;
 use crate::node::{Keyspace, NodeError, Wakeup};
@@ -29,6 +30,8 @@ pub(super) struct Session {
     runtime: Handle,
     pub(super) acls: Acls<'static>,
     pub(super) root: String,
+    /// The bytes of the paths that may be watched still.
+    pub(super) room_to_watch: Semaphore,
     known: Mutex<Known>,
 }
 
@@ -69,7 +72,8 @@ impl Session {
             places: Places::default(),
             listener: None,
         };
-        Self { client, runtime: Handle::current(), acls, root, known: Mutex::new(known) }
+        let (runtime, room_to_watch) = (Handle::current(), Semaphore::new(MAX_WATCHED));
+        Self { client, runtime, acls, root, room_to_watch, known: Mutex::new(known) }
     }
 
     /// Keeps the session open while some work of its own lasts, also if nobody else uses it any more.

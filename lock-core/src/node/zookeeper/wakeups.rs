@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, select_all};
+use futures_util::future::{BoxFuture, FutureExt as _, select_all};
 use futures_util::stream::{StreamExt as _, poll_fn};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -21,6 +21,11 @@ pub(super) const AT_HEAD: usize = 3;
 const AFTER_ERROR: Duration = Duration::from_millis(200);
 /// How many wake-ups are kept that were not heard yet.
 const UNHEARD: usize = 256;
+/// The most bytes of the paths that a session watches. When its connection is back, the client sends them to the server again; it loses a
+/// session for which that takes more than one request, of 128 KiB. Each path counts with what the client adds to it.
+pub(super) const MAX_WATCHED: usize = 64 * 1024;
+/// How often what is not watched, because that many are, is looked at.
+const UNWATCHED: Duration = Duration::from_secs(1);
 
 /// The wake-ups of a session: it is one manager's, so there is one waiter.
 pub(super) fn listen(session: &Arc<Session>, gone: CancellationToken) -> Wakeups {
@@ -60,15 +65,11 @@ impl Session {
                 None
             })];
             if let Some(before) = ahead.checked_sub(1) {
-                let (stat, watcher) =
-                    self.client.check_and_watch_stat(&format!("{}/{}", watched.queue, names[before])).await?;
-                if stat.is_none() {
+                let (is_there, changed) = self.watch_znode(&format!("{}/{}", watched.queue, names[before])).await?;
+                if !is_there {
                     continue;
                 }
-                events.push(Box::pin(async move {
-                    watcher.changed().await;
-                    None
-                }));
+                events.push(Box::pin(changed.map(|_| None)));
             }
             if ahead < AT_HEAD {
                 events.extend(self.watch_locks(watched, ahead, woken.as_ref()).await?);
@@ -89,21 +90,46 @@ impl Session {
         watched: &Watched,
         ahead: usize,
         woken: Option<&(String, usize)>,
-    ) -> Result<Vec<BoxFuture<'static, Option<String>>>, Error> {
-        let (locks, mut events) = (watched.locks.lock().clone(), Vec::<BoxFuture<'static, _>>::new());
+    ) -> Result<Vec<BoxFuture<'_, Option<String>>>, Error> {
+        let (locks, mut events) = (watched.locks.lock().clone(), Vec::<BoxFuture<'_, _>>::new());
         for (lock_key, path) in locks {
-            let (stat, watcher) = self.client.check_and_watch_stat(&path).await?;
-            if stat.is_some() {
+            let (is_held, changed) = self.watch_znode(&path).await?;
+            if is_held {
                 self.known().places.seen_held(&lock_key);
             } else if woken != Some(&(lock_key.clone(), ahead)) {
                 self.wake(lock_key.clone(), ahead);
             }
-            events.push(Box::pin(async move {
-                let event = watcher.changed().await.event_type;
-                (event == EventType::NodeDeleted).then_some(lock_key)
-            }));
+            events.push(Box::pin(changed.map(|event| (event == Some(EventType::NodeDeleted)).then_some(lock_key))));
         }
         Ok(events)
+    }
+
+    /// Whether a znode is there, and what resolves to how that changed; or, if too much is watched already, to `None` after a while.
+    async fn watch_znode(
+        &self,
+        path: &str,
+    ) -> Result<(bool, impl Future<Output = Option<EventType>> + Send + use<'_>), Error> {
+        let size = u32::try_from(path.len() + size_of::<u32>()).unwrap_or(u32::MAX);
+        let room = self.room_to_watch.try_acquire_many(size).ok();
+        let (stat, watcher) = match room {
+            Some(_) => {
+                let (stat, watcher) = self.client.check_and_watch_stat(path).await?;
+                (stat, Some(watcher))
+            }
+            None => (self.client.check_stat(path).await?, None),
+        };
+        let changed = async move {
+            // Kept for as long as the watcher.
+            let _room = room;
+            match watcher {
+                Some(watcher) => Some(watcher.changed().await.event_type),
+                None => {
+                    sleep(UNWATCHED).await;
+                    None
+                }
+            }
+        };
+        Ok((stat.is_some(), changed))
     }
 
     /// Says that a lock is free, and how many are before this manager.

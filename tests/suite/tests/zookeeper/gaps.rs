@@ -7,7 +7,7 @@ use lock_core::node::{EVICTION_GAP, Eviction, Holder, Operation, OwnerId, Reply}
 use lock_support::{ZooKeeperServer, accept, eventually_async};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::set::{connect, node};
 use crate::side::{EPOCH, Side, TTL, acquire};
@@ -106,10 +106,10 @@ async fn stalling(server: String, stall: Duration) -> String {
 async fn nobody_has_the_lock_for_a_moment_after_an_eviction_that_was_carried_out_late() {
     let address = ZooKeeperServer::shared().await;
     let (server, path) = address.split_once('/').unwrap();
-    // Longer than the eviction is awaited.
-    let stalling = stalling(server.to_owned(), Duration::from_millis(2500)).await;
+    // Longer than the eviction is awaited, and not so long that the connection is given up.
+    let stalling = stalling(server.to_owned(), Duration::from_secs(1)).await;
     let sides = Sides::new(&address, &format!("{stalling}/{path}")).await;
-    let (evicted, gap) = tokio::join!(sides.evict(), sides.gap());
+    let (evicted, gap) = tokio::join!(timeout(Duration::from_millis(500), sides.evict()), sides.gap());
     assert!(evicted.is_err(), "{evicted:?}");
     assert!(gap >= EVICTION_GAP, "{gap:?}");
 }

@@ -1,9 +1,10 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::node::{Operation, OwnerId, QueuePosition, Reply};
 use lock_support::{
-    Fate, StalledRuntime, ZooKeeperServer, all_nodes_vote, eventually, eventually_async, on_one_thread,
+    Fate, Proxy, StalledRuntime, ZooKeeperServer, all_nodes_vote, eventually, eventually_async, on_one_thread,
     whatever_becomes_of_it,
 };
 use tokio::time::Instant;
@@ -49,6 +50,72 @@ async fn a_connection_that_is_lost_for_a_moment_costs_no_lock() {
     assert!(guard.is_valid() && guard.token() == token);
     assert!(guard.release().await.unwrap());
     server.kill();
+}
+
+// promise: zookeeper
+#[tokio::test]
+async fn a_server_that_hangs_is_left_for_another_and_costs_no_lock() {
+    let server = ZooKeeperServer::start_with("maxSessionTimeout=60000\n").await;
+    // To the client, three servers.
+    let proxies = join_all((0..3).map(|_| Proxy::open(server.address()))).await;
+    let ports: Vec<_> = proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
+    let ttl = Duration::from_secs(30);
+    let locks = builder(&ports.join(",")).max_ttl(ttl).connect_lazy().unwrap();
+    all_nodes_vote(&locks).await;
+    let guard = locks.lock("r").ttl(ttl).acquire().await.unwrap();
+    // One of them has the session, and the next that it moves to.
+    for hangs in &proxies {
+        hangs.hold();
+        eventually_async("another server answers", async || locks.lock("other").try_acquire().await.is_ok()).await;
+        assert!(guard.is_valid());
+        // What the client sent to it in vain arrives now, and may take the session from the other one for a moment.
+        hangs.pass();
+    }
+    drop(guard);
+    eventually_async("the lock is released", async || locks.lock("r").try_acquire().await.is_ok()).await;
+}
+
+// promise: zookeeper
+#[tokio::test]
+async fn a_connection_that_is_lost_while_much_is_waited_for_costs_no_lock() {
+    const WAITERS: usize = 400;
+    let server = ZooKeeperServer::start().await;
+    let proxy = Proxy::open(server.address()).await;
+    let through = builder(&format!("127.0.0.1:{}", proxy.port())).max_ttl(Duration::from_secs(10));
+    let (ours, theirs) = (through.connect_lazy().unwrap(), connect(&server.address()).await);
+    all_nodes_vote(&ours).await;
+    let long = |at: usize| format!("{at:03}{}", "x".repeat(400));
+    let held = join_all((0..WAITERS).map(|at| theirs.lock(long(at)).acquire())).await;
+    let held: Vec<_> = held.into_iter().map(Result::unwrap).collect();
+    let guard = ours.lock("r").ttl(Duration::from_secs(10)).acquire().await.unwrap();
+    let waiting: Vec<_> = (0..WAITERS)
+        .map(|at| {
+            let (ours, resource) = (ours.clone(), long(at));
+            tokio::spawn(async move {
+                // What waits while there is no connection has no quorum.
+                while ours.lock(&resource).wait(Duration::from_secs(60)).acquire().await.is_err() {}
+            })
+        })
+        .collect();
+    let mut watches = None;
+    eventually_async("all that is watched is watched", async || {
+        let before = watches;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        watches = server.watches();
+        watches > Some(100) && watches == before
+    })
+    .await;
+    proxy.lead_to("127.0.0.1:1".into());
+    eventually_async("the connection is lost", async || ours.lock("other").try_acquire().await.is_err()).await;
+    proxy.lead_to(server.address());
+    eventually_async("the session is there again", async || ours.lock("other").try_acquire().await.is_ok()).await;
+    assert!(guard.is_valid());
+    assert!(guard.release().await.unwrap());
+    // Those that there is no room to watch are looked at.
+    drop(held);
+    for waiting in waiting {
+        waiting.await.unwrap();
+    }
 }
 
 // promise: zookeeper
