@@ -9,7 +9,7 @@ use super::outcome::{Failure, Outcome, Times};
 use super::sequences::Sequence;
 use super::side::{Side, fresh_keys};
 use super::step::{Step, acquire};
-use super::timed;
+use super::{concurrent, ends, timed};
 use crate::node::{EVICTION_GAP, Eviction, Kind, LockNode, MemoryNode, RESERVATION_TTL};
 
 /// A comparison of a node with the rules.
@@ -125,6 +125,8 @@ impl Conformance {
             report.compared += compared;
             report.cut_short += usize::from(is_late);
         }
+        ends::check(&runner).await?;
+        concurrent::check(&runner).await?;
         report.cut_short += timed::check(&runner).await?;
         Ok(report)
     }

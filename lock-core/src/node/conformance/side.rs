@@ -9,8 +9,8 @@ use super::outcome::{Failure, Outcome, Times};
 use super::step::{Epochs, LOCKS, RecordChange, Step};
 use crate::node::{
     Ballot, Division, Epoch, Evict, Holder, Inspection, Keyspace, LockKeys, LockNode, Look, MemberId, NodeError,
-    NodeRecord, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster, Seat, SetId, WaiterId, Wakeup,
-    Wakeups,
+    NodeFuture, NodeRecord, Operation, OwnerId, RESERVATION_TTL, RecordWrite, Reply, ReplySender, Request, Roster,
+    Seat, SetId, WaiterId, Wakeup, Wakeups,
 };
 use crate::random::Random;
 
@@ -19,6 +19,9 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A member that is named in records, besides the node itself.
 const OTHER: MemberId = MemberId { random: 7, micros: 7 };
+
+/// An epoch that no record has.
+const NO_EPOCH: Epoch = Epoch::from_bits(u128::MAX);
 
 /// One of the two that are compared: the node, or the rules.
 pub(super) struct Side {
@@ -66,14 +69,26 @@ impl Side {
         Ok(Self { node, keys: keys.clone(), run_id, times, ears, epoch: None, next_epoch: 0 })
     }
 
+    /// A side with another node, if that is one of the same store: it finds the same record.
+    pub(super) async fn beside(&self, node: Box<dyn LockNode>) -> Result<Option<Self>, NodeError> {
+        let other = Self::new(node, &self.keys, 0, self.times).await?;
+        let is_same = other.run_id == self.run_id && other.present().await?.0 == self.present().await?.0;
+        Ok(is_same.then_some(Self { epoch: self.epoch, ..other }))
+    }
+
     /// Whether the record has an epoch.
     pub(super) fn votes(&self) -> bool {
         self.epoch.is_some()
     }
 
+    /// The present epoch, or one that there is not.
+    fn present_epoch(&self) -> Epoch {
+        self.epoch.unwrap_or(NO_EPOCH)
+    }
+
     pub(super) async fn carry_out(&mut self, step: &Step) -> Outcome {
-        let present = self.epoch;
-        let of = |epochs: Epochs| present.filter(|_| epochs == Epochs::Present).unwrap_or(Epoch::from_bits(u128::MAX));
+        let present = self.present_epoch();
+        let of = |epochs: Epochs| if epochs == Epochs::Present { present } else { NO_EPOCH };
         match step {
             Step::Requests { epoch, waiter, polls, operations } => {
                 let (epoch, waiter) = (of(*epoch), WaiterId::from_bits((*waiter).into()));
@@ -89,16 +104,7 @@ impl Side {
                 let times = self.times;
                 Outcome::Looked(states.map(|states| states.into_iter().map(|state| times.state(state)).collect()))
             }
-            Step::Evict { lock, epoch, owners, token } => {
-                let evict = Evict {
-                    keys: self.keys[*lock].clone(),
-                    epoch: of(*epoch),
-                    holders: owners.iter().copied().map(Holder::Owner).collect(),
-                    token: *token,
-                    barred_for: self.times.ttl.saturating_mul(3),
-                };
-                Outcome::Evicted(self.node.evict(evict).await.map_err(Failure))
-            }
+            Step::Evict { lock, epoch, owners, token } => self.evict(*lock, of(*epoch), owners, *token).await,
             Step::Write(change) => Outcome::Written(self.write(*change).await.map_err(Failure)),
             Step::ReadFences => {
                 let reading = self.node.read_fences(self.keys[0].keyspace()).await.map_err(Failure);
@@ -106,6 +112,25 @@ impl Side {
             }
             Step::Inspect => Outcome::Inspected(self.inspect().await.map_err(Failure)),
         }
+    }
+
+    /// Submits a request of a caller that does not wait, in the present epoch. The reply need not be awaited.
+    pub(super) fn submit_one(&self, lock: usize, operation: Operation) -> NodeFuture<Result<Reply, NodeError>> {
+        let (reply_to, reply) = ReplySender::channel();
+        let (keys, epoch, waiter) = (self.keys[lock].clone(), self.present_epoch(), WaiterId::from_bits(1));
+        self.node.submit(Request { keys, epoch, waiter, polls: false, operation }, reply_to);
+        reply
+    }
+
+    /// Evicts owners from a lock in the present epoch.
+    pub(super) async fn evict_now(&self, lock: usize, owners: &[OwnerId], token: u64) -> Outcome {
+        self.evict(lock, self.present_epoch(), owners, token).await
+    }
+
+    async fn evict(&self, lock: usize, epoch: Epoch, owners: &[OwnerId], token: u64) -> Outcome {
+        let holders = owners.iter().copied().map(Holder::Owner).collect();
+        let (keys, barred_for) = (self.keys[lock].clone(), self.times.ttl.saturating_mul(3));
+        Outcome::Evicted(self.node.evict(Evict { keys, epoch, holders, token, barred_for }).await.map_err(Failure))
     }
 
     async fn submit(&self, requests: Vec<Request>) -> Vec<Result<Reply, Failure>> {
@@ -157,11 +182,30 @@ impl Side {
             begin: if change.begins_quarantine { vec![(OTHER, self.times.ttl)] } else { Vec::new() },
             floor: change.floor,
         };
-        let Some(written) = self.node.write_record(self.keys[0].keyspace(), write).await? else { return Ok(None) };
+        let Some(written) = self.write_record(write).await? else { return Ok(None) };
         (self.epoch, self.next_epoch) = (written.epoch, self.next_epoch + 1);
         let (stored, clock) = self.present().await?;
         let is_stored = stored.as_ref() == Some(&written);
         Ok(Some((self.times.record(written, clock), is_stored)))
+    }
+
+    /// The present record with another epoch, in the place of the present one.
+    pub(super) async fn another_epoch(&self, number: u128) -> Result<RecordWrite, NodeError> {
+        let (present, _) = self.present().await?;
+        let record = present.ok_or_else(|| NodeError::Protocol { reply: "no record".into() })?;
+        let expected = Some((record.member, record.version));
+        let (epoch, run_id) = (Some(Epoch::from_bits(1000 + number)), self.run_id.clone());
+        let record = NodeRecord { epoch, run_id, ..record };
+        Ok(RecordWrite { expected, record, new_member: false, begin: Vec::new(), floor: None })
+    }
+
+    pub(super) async fn write_record(&self, write: RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
+        self.node.write_record(self.keys[0].keyspace(), write).await
+    }
+
+    /// What the node's clock shows.
+    pub(super) async fn clock(&self) -> Result<Duration, NodeError> {
+        self.present().await.map(|(_, micros)| Duration::from_micros(micros))
     }
 
     pub(super) async fn inspect(&self) -> Result<Option<NodeRecord>, NodeError> {

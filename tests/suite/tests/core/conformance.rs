@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use futures_util::stream::pending;
 use lock_core::node::conformance::{Conformance, Divergence, Lack};
 use lock_core::node::{
@@ -38,6 +39,16 @@ enum Fault {
     ForgetsWhoWaits,
     ServesTheLastFirst,
     WakesNobody,
+    ReadsBeforeItGrants,
+    EndsTheHolderBeforeTheGap,
+    ForgetsTheEvictedSoon,
+    CountsInWholeSeconds,
+    ExtendsForLess,
+    Overtakes,
+    DropsWhatNobodyAwaits,
+    ReadsTheRecordBeforeItWrites,
+    CountsTooFast,
+    StandsStill,
 }
 
 const FAULTS: [Fault; 21] = [
@@ -64,7 +75,22 @@ const FAULTS: [Fault; 21] = [
     Fault::WakesNobody,
 ];
 
+/// Those that show when several requests are under way, or when time passes.
+const FAULTS_IN_TIME: [Fault; 10] = [
+    Fault::ReadsBeforeItGrants,
+    Fault::EndsTheHolderBeforeTheGap,
+    Fault::ForgetsTheEvictedSoon,
+    Fault::CountsInWholeSeconds,
+    Fault::ExtendsForLess,
+    Fault::Overtakes,
+    Fault::DropsWhatNobodyAwaits,
+    Fault::ReadsTheRecordBeforeItWrites,
+    Fault::CountsTooFast,
+    Fault::StandsStill,
+];
+
 /// An in-memory node with a fault.
+#[derive(Clone)]
 struct Faulty {
     node: MemoryNode,
     fault: Fault,
@@ -73,14 +99,18 @@ struct Faulty {
 
 #[derive(Default)]
 struct Seen {
-    /// Who was granted each lock last.
-    granted: HashMap<String, OwnerId>,
+    /// Who was granted each lock last, and the token.
+    granted: HashMap<String, (OwnerId, u64)>,
     record: Option<(MemberId, u64)>,
     epoch: Option<Epoch>,
     inspections: u64,
     /// Releases in another epoch, or without one, that are carried out in the next one.
     releases: Vec<Request>,
     unheard: Vec<Wakeups>,
+    /// What was submitted and is not executed yet.
+    pending: Vec<(Request, ReplySender)>,
+    /// What the clock showed first, and when.
+    clock: Option<(u64, Instant)>,
 }
 
 impl Faulty {
@@ -99,6 +129,65 @@ impl Faulty {
         reply.now_or_never().unwrap()
     }
 
+    /// Executes what is pending, if no other task has.
+    fn answer_pending(&self) {
+        let mut pending = std::mem::take(&mut self.seen().pending);
+        if self.fault == Fault::Overtakes {
+            pending.reverse();
+        }
+        if self.fault == Fault::DropsWhatNobodyAwaits {
+            pending.retain(|(_, reply_to)| reply_to.is_awaited());
+        }
+        let free = |request: &Request| !self.node.lock_keys().iter().any(|key| key == request.keys.lock_key());
+        let were_free: Vec<bool> = pending.iter().map(|(request, _)| free(request)).collect();
+        for ((request, reply_to), was_free) in pending.into_iter().zip(were_free) {
+            let holder = self.seen().granted.get(request.keys.lock_key()).map(|(owner, _)| *owner);
+            if let (Fault::ReadsBeforeItGrants, Operation::Acquire { .. }, true, Some(owner)) =
+                (self.fault, request.operation, was_free, holder)
+            {
+                let operation = Operation::Release { owner, position: QueuePosition::None };
+                _ = self.execute(Request { operation, ..request.clone() });
+            }
+            self.answer(&request, reply_to);
+        }
+    }
+
+    fn answer(&self, request: &Request, reply_to: ReplySender) {
+        let lock_key = request.keys.lock_key().to_owned();
+        let present = self.seen().epoch.filter(|_| self.fault == Fault::ExecutesInAnyEpoch);
+        let (epoch, operation) = (present.unwrap_or(request.epoch), self.mistaken(&lock_key, request.operation));
+        let reply = self.execute(Request { epoch, operation, ..request.clone() });
+        if let (Operation::Acquire { owner, .. }, Ok(Reply::Granted { token })) = (operation, &reply) {
+            self.seen().granted.insert(lock_key, (owner, *token));
+        }
+        if self.fault == Fault::ReleasesInAnyEpoch
+            && let (Operation::Release { owner, .. }, Err(_)) = (operation, &reply)
+        {
+            let operation = Operation::Release { owner, position: QueuePosition::None };
+            self.seen().releases.push(Request { operation, ..request.clone() });
+        }
+        reply_to.send(reply.map(|reply| self.distorted(request, reply)));
+    }
+
+    /// The lock is free for a moment, before everybody is kept out of it.
+    fn evict_in_two_steps(&self, evict: Evict, owner: OwnerId, token: u64) -> NodeFuture<Result<Eviction, NodeError>> {
+        let request = |operation| {
+            let (keys, waiter) = (evict.keys.clone(), WaiterId::from_bits(1));
+            Request { keys, epoch: evict.epoch, waiter, polls: false, operation }
+        };
+        let (ttl, kind) = (Duration::from_secs(1000), Kind::Write);
+        let release = request(Operation::Release { owner, position: QueuePosition::None });
+        let put_back = request(Operation::Replace { owner, ttl, token, kind });
+        let faulty = self.clone();
+        Box::pin(async move {
+            if evict.holders.contains(&Holder::Owner(owner)) && faulty.execute(release) == Ok(Reply::Released) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                _ = faulty.execute(put_back);
+            }
+            faulty.node.evict(evict).await
+        })
+    }
+
     /// What the faulty node takes an operation for.
     fn mistaken(&self, lock_key: &str, operation: Operation) -> Operation {
         match (self.fault, operation) {
@@ -107,6 +196,13 @@ impl Faulty {
             }
             (Fault::EndsLocksEarly, Operation::Acquire { owner, ttl, hint, tokens, since, kind }) => {
                 Operation::Acquire { owner, ttl: ttl / 2, hint, tokens, since, kind }
+            }
+            (Fault::CountsInWholeSeconds, Operation::Acquire { owner, ttl, hint, tokens, since, kind }) => {
+                let ttl = Duration::from_secs(ttl.as_secs().max(1));
+                Operation::Acquire { owner, ttl, hint, tokens, since, kind }
+            }
+            (Fault::ExtendsForLess, Operation::Extend { owner, ttl }) => {
+                Operation::Extend { owner, ttl: ttl - ttl.min(Duration::from_millis(500)) }
             }
             (Fault::ForgetsWhoWaits, Operation::Acquire { owner, ttl, hint, tokens, kind, .. }) => {
                 Operation::Acquire { owner, ttl, hint, tokens, since: None, kind }
@@ -122,9 +218,10 @@ impl Faulty {
                 Fault::LetsReadersPassAWriterThatWaits,
                 Operation::Acquire { owner, ttl, hint, tokens, since: Some(_), kind: kind @ Kind::Read },
             ) => Operation::Acquire { owner, ttl, hint, tokens, since: Some(NonZeroU64::MIN), kind },
-            (Fault::ReleasesTheLockOfAnother, Operation::Release { owner, position }) => {
-                Operation::Release { owner: self.seen().granted.get(lock_key).copied().unwrap_or(owner), position }
-            }
+            (Fault::ReleasesTheLockOfAnother, Operation::Release { owner, position }) => Operation::Release {
+                owner: self.seen().granted.get(lock_key).map_or(owner, |(owner, _)| *owner),
+                position,
+            },
             (Fault::KeepsWhatIsReleased, Operation::Release { owner, .. }) => {
                 Operation::Extend { owner, ttl: Duration::from_millis(1) }
             }
@@ -164,9 +261,19 @@ impl LockNode for Faulty {
         let mut seen = self.seen();
         seen.inspections += 1;
         let times = if self.fault == Fault::ChangesItsRunId { seen.inspections } else { 0 };
+        drop(seen);
+        let faulty = self.clone();
         Box::pin(async move {
             let inspection = inspected.await?;
-            Ok(Inspection { run_id: format!("{}/{times}", inspection.run_id), ..inspection })
+            let (first, since) = *faulty.seen().clock.get_or_insert((inspection.clock_micros, Instant::now()));
+            let clock_micros = match faulty.fault {
+                Fault::StandsStill => first,
+                Fault::CountsTooFast => {
+                    inspection.clock_micros + 9 * u64::try_from(since.elapsed().as_micros()).unwrap()
+                }
+                _ => inspection.clock_micros,
+            };
+            Ok(Inspection { run_id: format!("{}/{times}", inspection.run_id), clock_micros, ..inspection })
         })
     }
 
@@ -181,9 +288,18 @@ impl LockNode for Faulty {
             write.expected = self.seen().record;
         }
         write.floor = write.floor.filter(|_| self.fault != Fault::IgnoresTheFloor);
-        let (node, written) = (self.node.clone(), self.node.write_record(keyspace, write));
+        let (node, keyspace) = (self.node.clone(), Arc::clone(keyspace));
+        let looks_first = self.fault == Fault::ReadsTheRecordBeforeItWrites;
         Box::pin(async move {
-            let written = written.await?;
+            if looks_first {
+                let found = async || node.inspect(&keyspace).await.map(|found| found.record.get().map(id_of));
+                if found().await? != write.expected {
+                    return Ok(None);
+                }
+                tokio::task::yield_now().await;
+                write.expected = found().await?;
+            }
+            let written = node.write_record(&keyspace, write).await?;
             if let Some(record) = &written {
                 let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 (seen.record, seen.epoch) = (Some((record.member, record.version)), record.epoch);
@@ -197,28 +313,34 @@ impl LockNode for Faulty {
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        let lock_key = request.keys.lock_key().to_owned();
-        let present = self.seen().epoch.filter(|_| self.fault == Fault::ExecutesInAnyEpoch);
-        let (epoch, operation) = (present.unwrap_or(request.epoch), self.mistaken(&lock_key, request.operation));
-        let reply = self.execute(Request { epoch, operation, ..request.clone() });
-        if let (Operation::Acquire { owner, .. }, Ok(Reply::Granted { .. })) = (operation, &reply) {
-            self.seen().granted.insert(lock_key, owner);
+        if !matches!(self.fault, Fault::ReadsBeforeItGrants | Fault::Overtakes | Fault::DropsWhatNobodyAwaits) {
+            return self.answer(&request, reply_to);
         }
-        if self.fault == Fault::ReleasesInAnyEpoch
-            && let (Operation::Release { owner, .. }, Err(_)) = (operation, &reply)
-        {
-            let operation = Operation::Release { owner, position: QueuePosition::None };
-            self.seen().releases.push(Request { operation, ..request.clone() });
-        }
-        reply_to.send(reply.map(|reply| self.distorted(&request, reply)));
+        self.seen().pending.push((request, reply_to));
+        let node = self.clone();
+        tokio::spawn(async move { node.answer_pending() });
+    }
+
+    fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
+        requests.into_iter().for_each(|(request, reply_to)| self.answer(&request, reply_to));
     }
 
     fn evict(&self, mut evict: Evict) -> NodeFuture<Result<Eviction, NodeError>> {
         if self.fault == Fault::ForgetsWhoWasEvicted {
             evict.barred_for = Duration::ZERO;
         }
+        if self.fault == Fault::ForgetsTheEvictedSoon {
+            evict.barred_for = evict.barred_for.min(Duration::from_millis(200));
+        }
+        if self.fault == Fault::EndsTheHolderBeforeTheGap
+            && let Some((owner, token)) = self.seen().granted.get(evict.keys.lock_key()).copied()
+        {
+            return self.evict_in_two_steps(evict, owner, token);
+        }
         if self.fault == Fault::EvictsASuccessor {
-            evict.holders.extend(self.seen().granted.get(evict.keys.lock_key()).copied().map(Holder::Owner));
+            evict
+                .holders
+                .extend(self.seen().granted.get(evict.keys.lock_key()).map(|(owner, _)| Holder::Owner(*owner)));
         }
         self.node.evict(evict)
     }
@@ -235,6 +357,10 @@ impl LockNode for Faulty {
             Ok(Box::pin(pending()) as Wakeups)
         })
     }
+}
+
+fn id_of(record: &NodeRecord) -> (MemberId, u64) {
+    (record.member, record.version)
 }
 
 async fn found(conformance: Conformance, fault: Fault) -> Divergence {
@@ -254,6 +380,15 @@ async fn every_fault_is_found_in_a_short_sequence() {
     for fault in FAULTS {
         let divergence = found(Conformance::default(), fault).await;
         assert!(divergence.steps.len() <= 9, "{fault:?}: {divergence}");
+    }
+}
+
+// mutant: exclusion, no-resurrection, forced-release, quarantine
+#[tokio::test]
+async fn every_fault_is_found_that_shows_in_time_or_when_much_is_asked_at_once() {
+    let found = FAULTS_IN_TIME.map(async |fault| (fault, found(Conformance::default().sequences(0), fault).await));
+    for (fault, divergence) in join_all(found).await {
+        assert_eq!(divergence.seed, None, "{fault:?}: {divergence}");
     }
 }
 
