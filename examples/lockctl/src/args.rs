@@ -26,10 +26,10 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   lockctl --redis redis://10.0.0.1 --redis redis://10.0.0.2 --redis redis://10.0.0.3 health
+  lockctl members --sentinel 10.0.0.1:26379 --sentinel 10.0.0.2:26379 --sentinel-master mymaster
   export LOCK_URLS=redis://:secret@10.0.0.1,redis://:secret@10.0.0.2,redis://:secret@10.0.0.3
   lockctl health --json
   lockctl members
-  lockctl members --sentinel 10.0.0.1:26379 --sentinel 10.0.0.2:26379 --sentinel-master mymaster
   lockctl replace --timeout 5m
   lockctl watch
   lockctl inspect stock:42

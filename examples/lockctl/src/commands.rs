@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use lock_core::limits::MIN_TTL;
@@ -13,6 +12,7 @@ use tokio::time::{sleep, timeout};
 use crate::args::{Cli, Command, FormArgs, MaxTtlArgs, SetArgs};
 use crate::completions;
 use crate::locks;
+use crate::output;
 use crate::report::{Report, SetReport};
 use crate::watch::watch;
 
@@ -27,7 +27,7 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
         Command::Replace => {
             let Some(before) = seen(&set).await? else { return Ok(false) };
             if !shows_set(&set, &before) {
-                eprintln!("When all masters of the list answer, this forms one.");
+                say!("When all masters of the list answer, this forms one.");
             }
             let locks = connect(&set)?;
             wait_until(&set, &locks, "every master of the list votes", |report| report.complete).await
@@ -43,10 +43,7 @@ pub(crate) async fn run(Cli { set, command }: Cli) -> Result<bool, Box<dyn Error
         }
         Command::Form(args) => form(&set, &args).await,
         Command::MaxTtl(args) => lower_max_ttl(&set, &args).await,
-        Command::Completions(args) => {
-            completions::print(args.shell);
-            Ok(true)
-        }
+        Command::Completions(args) => Ok(completions::print(args.shell)),
     }
 }
 
@@ -69,7 +66,7 @@ async fn has_set(set: &SetArgs, locks: &LockManager) -> bool {
 fn shows_set(set: &SetArgs, report: &Report) -> bool {
     let finds_no_set = report.finds_no_set();
     if finds_no_set {
-        eprintln!("lockctl: {}", no_set(set));
+        say!("lockctl: {}", no_set(set));
     }
     !finds_no_set
 }
@@ -77,7 +74,7 @@ fn shows_set(set: &SetArgs, report: &Report) -> bool {
 fn no_set(set: &SetArgs) -> String {
     format!(
         "none of the masters that answer belongs to a set with the prefix {:?}: is it the prefix of the services, and is this their list? \
-         Nothing was written. The first service that starts forms a set, or lockctl form",
+         This formed none. The first service that starts forms a set, or lockctl form",
         set.prefix
     )
 }
@@ -121,16 +118,16 @@ async fn seen(set: &SetArgs) -> Result<Option<Report>, Box<dyn Error>> {
 async fn seen_by(set: &SetArgs, locks: &LockManager) -> Option<Report> {
     let report = timeout(set.timeout.unwrap_or(Duration::MAX), Report::of(locks)).await.ok();
     if report.is_none() {
-        eprintln!("no answer within the timeout");
+        say!("no answer within the timeout");
     }
     report
 }
 
 async fn show(set: &SetArgs, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
     let Some(report) = seen(set).await? else { return Ok(false) };
-    print(set, &report, text)?;
+    let is_printed = print(set, &report, text)?;
     shows_set(set, &report);
-    Ok(report.complete)
+    Ok(is_printed && report.complete)
 }
 
 /// Reports progress until the condition holds, or the time is over.
@@ -140,7 +137,7 @@ async fn wait_until(
     what: &str,
     done: fn(&Report) -> bool,
 ) -> Result<bool, Box<dyn Error>> {
-    eprintln!("waiting until {what}");
+    say!("waiting until {what}");
     let mut shown = String::new();
     let waiting = async {
         loop {
@@ -150,8 +147,8 @@ async fn wait_until(
             }
             let outlook = report.outlook();
             if outlook != shown {
-                eprintln!("{outlook}");
-                report.advice().iter().for_each(|advice| eprintln!("  -> {advice}"));
+                say!("{outlook}");
+                report.advice().iter().for_each(|advice| say!("  -> {advice}"));
                 shown = outlook;
             }
             sleep(POLL).await;
@@ -161,24 +158,22 @@ async fn wait_until(
         Ok(report) => (true, report),
         Err(_) => (false, Report::of(locks).await),
     };
-    eprintln!(
+    say!(
         "{}",
         if done { "done" } else { "not done in time; what was done stays done: run this again to go on waiting" }
     );
-    print(set, &report, Report::members)?;
-    Ok(done)
+    Ok(print(set, &report, Report::members)? && done)
 }
 
 async fn form(set: &SetArgs, args: &FormArgs) -> Result<bool, Box<dyn Error>> {
     let Some(before) = seen(set).await? else { return Ok(false) };
     if let Some(formed) = before.set.as_ref().filter(|_| before.quorum) {
-        eprintln!("nothing to do: set {} is formed, and a majority of its members votes", formed.id);
-        print(set, &before, Report::members)?;
-        return Ok(true);
+        say!("nothing to do: set {} is formed, and a majority of its members votes", formed.id);
+        return print(set, &before, Report::members);
     }
     if !args.yes {
         print(set, &before, Report::health)?;
-        eprintln!("{FORM_MEANS}");
+        say!("{FORM_MEANS}");
         return Ok(false);
     }
     let locks = builder(set)?.max_ttl(args.max_ttl).form_with_missing(true).connect_lazy()?;
@@ -203,9 +198,8 @@ async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn
         return Ok(false);
     }
     if let Some(known) = before.set.as_ref().filter(|_| before.quorum && before.all_sets(is_lower)) {
-        eprintln!("nothing to do: {}", known.is_short_already(wanted));
-        print(set, &before, Report::members)?;
-        return Ok(true);
+        say!("nothing to do: {}", known.is_short_already(wanted));
+        return print(set, &before, Report::members);
     }
     let lowering = async {
         tokio::select! {
@@ -213,20 +207,20 @@ async fn lower_max_ttl(set: &SetArgs, args: &MaxTtlArgs) -> Result<bool, Box<dyn
             never = report_progress(&locks) => match never {},
         }
     };
-    eprintln!("waiting until max_ttl is {wanted} ms, and every lock has ended that may live longer");
+    say!("waiting until max_ttl is {wanted} ms, and every lock has ended that may live longer");
     match timeout(set.timeout.unwrap_or(Duration::MAX), lowering).await {
         Ok(lowered) => lowered?,
-        Err(_) => eprintln!("not done in time; what was done stays done: run this again"),
+        Err(_) => say!("not done in time; what was done stays done: run this again"),
     }
     let report = Report::of(&locks).await;
-    print(set, &report, Report::members)?;
+    let is_printed = print(set, &report, Report::members)?;
     let done = report.all_sets(is_lower);
     if !done {
-        eprintln!(
+        say!(
             "max_ttl or the quarantine is still longer; is there a service with a longer max_ttl? It raises them again."
         );
     }
-    Ok(done)
+    Ok(is_printed && done)
 }
 
 /// The quarantine of a set with this `max_ttl`: it includes the drift of clocks.
@@ -239,16 +233,13 @@ async fn report_progress(locks: &LockManager) -> Infallible {
     loop {
         let outlook = Report::of(locks).await.outlook();
         if outlook != shown {
-            eprintln!("{outlook}");
+            say!("{outlook}");
             shown = outlook;
         }
         sleep(POLL).await;
     }
 }
 
-/// Prints a report on the standard output. A reader that has gone away is none of our business.
-fn print(set: &SetArgs, report: &Report, text: fn(&Report) -> String) -> Result<(), Box<dyn Error>> {
-    let text = if set.json { serde_json::to_string_pretty(report)? + "\n" } else { text(report) };
-    _ = io::stdout().write_all(text.as_bytes());
-    Ok(())
+fn print(set: &SetArgs, report: &Report, text: fn(&Report) -> String) -> Result<bool, Box<dyn Error>> {
+    output::print(set, report, || text(report))
 }

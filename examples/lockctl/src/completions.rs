@@ -1,15 +1,14 @@
 //! The scripts with which shells complete the arguments.
 
-use std::io::{self, Write as _};
-
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
 use crate::args::Cli;
+use crate::output::print_text;
 
-/// Prints the script of a shell on the standard output. A reader that has gone away is none of our business.
-pub(crate) fn print(shell: Shell) {
+/// Prints the script of a shell. Returns whether it was printed.
+pub(crate) fn print(shell: Shell) -> bool {
     let mut script = Vec::new();
     generate(shell, &mut Cli::command(), "lockctl", &mut script);
-    _ = io::stdout().write_all(&script);
+    print_text(&String::from_utf8_lossy(&script))
 }

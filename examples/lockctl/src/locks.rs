@@ -1,7 +1,6 @@
 //! What the masters have of one lock, and taking it from its holder: for people and as JSON.
 
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -12,6 +11,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use crate::args::SetArgs;
+use crate::output::print;
 use crate::table::columns;
 
 #[derive(Serialize)]
@@ -62,8 +62,7 @@ pub(crate) async fn inspect(set: &SetArgs, locks: &LockManager, name: &str) -> R
     let (report, permits) = looked?;
     let replied = report.verdict() != LockVerdict::NoQuorum;
     let inspected = Inspected { permits, ..Inspected::of(report) };
-    print(set, &inspected, inspected.text())?;
-    Ok(replied)
+    Ok(print(set, &inspected, || inspected.text())? && replied)
 }
 
 /// The permits that are not free, in the order of their slots. Nothing on the masters says how many a resource has.
@@ -80,12 +79,11 @@ pub(crate) async fn force_release(set: &SetArgs, locks: &LockManager, name: &str
     match forced {
         Ok(forced) => {
             let forced = Forced::of(name, forced);
-            print(set, &forced, forced.text())?;
-            Ok(true)
+            print(set, &forced, || forced.text())
         }
         Err(error @ (LockError::InvalidResource { .. } | LockError::ShuttingDown { .. })) => Err(error.into()),
         Err(error) => {
-            eprintln!("lockctl: {error}");
+            say!("lockctl: {error}");
             Ok(false)
         }
     }
@@ -94,16 +92,9 @@ pub(crate) async fn force_release(set: &SetArgs, locks: &LockManager, name: &str
 async fn in_time<T>(set: &SetArgs, work: impl Future<Output = T>) -> Option<T> {
     let done = timeout(set.timeout.unwrap_or(Duration::MAX), work).await.ok();
     if done.is_none() {
-        eprintln!("no answer within the timeout");
+        say!("no answer within the timeout");
     }
     done
-}
-
-/// Prints on the standard output. A reader that has gone away is none of our business.
-fn print(set: &SetArgs, json: &impl Serialize, text: String) -> Result<(), Box<dyn Error>> {
-    let text = if set.json { serde_json::to_string_pretty(json)? + "\n" } else { text };
-    _ = io::stdout().write_all(text.as_bytes());
-    Ok(())
 }
 
 fn tags(holders: &[HolderTag]) -> Vec<String> {

@@ -1,5 +1,7 @@
 //! Statuses, outputs, secrets and signals.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -156,6 +158,51 @@ async fn a_signal_ends_it_gracefully() {
         send_signal(&child, signal);
         assert_eq!(child.wait().await.unwrap().code(), Some(status));
     }
+}
+
+/// A library with which every lookup of a name takes a minute.
+fn slow_lookups(directory: &Path) -> PathBuf {
+    let (source, library) = (directory.join("slow.c"), directory.join("slow.so"));
+    let code = "#include <unistd.h>\nint getaddrinfo(void *n, void *s, void *h, void *r) { sleep(60); return -2; }\n";
+    std::fs::write(&source, code).unwrap();
+    let compiled = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(compiled.expect("cc is installed, as Rust needs it").success());
+    library
+}
+
+#[tokio::test]
+async fn it_ends_in_time_and_by_a_signal_although_a_name_is_being_looked_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = slow_lookups(directory.path());
+    let start = |arguments| {
+        let mut command = command(&["redis://master.invalid:1".to_owned()], arguments);
+        command.env("LD_PRELOAD", &library).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut in_time = start("health --timeout 1s");
+    let ended = timeout(Duration::from_secs(20), in_time.wait()).await.expect("it does not wait for the lookup");
+    assert_eq!(ended.unwrap().code(), Some(1));
+    let mut waiting = start("replace");
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines();
+    lines.next_line().await.unwrap().unwrap();
+    send_signal(&waiting, Signal::TERM);
+    let ended = timeout(Duration::from_secs(20), waiting.wait()).await.expect("it does not wait for the lookup");
+    assert_eq!(ended.unwrap().code(), Some(143));
+}
+
+#[tokio::test]
+async fn what_nobody_reads_is_no_error_and_what_cannot_be_written_is() {
+    let server = RedisServer::start().await;
+    let list = [server.url()];
+    lockctl(&list, "replace --timeout 30s").await.expect_done();
+    let mut unread = command(&list, "max-ttl 1h").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(unread.stderr.take());
+    assert_eq!(unread.wait().await.unwrap().code(), Some(0));
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let forced = command(&list, "force-release r --json").stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let forced = forced.wait_with_output().await.unwrap();
+    let error = String::from_utf8(forced.stderr).unwrap();
+    assert_eq!(forced.status.code(), Some(1), "{error}");
+    assert!(error.contains("No space left") && error.contains("\"token\": 1"), "{error}");
 }
 
 #[tokio::test]
