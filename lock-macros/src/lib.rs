@@ -161,7 +161,7 @@ use proc_macro::TokenStream;
 ///   extractors, except in a function that cannot be a handler: a method, or one with a parameter that is a reference or
 ///   a `LockManager`.
 /// - Parameters are dropped before the lock is released. Exceptions are values without a name (`_`, or covered by `..`
-///   in a pattern) and those that only `key` names.
+///   in a pattern), those that `key` names, as far as the body does not use them, and those that nothing names.
 /// - `state`, `hold`, `adopt`, `on_disconnect`, `busy_status`, `retry_after`, `body_timeout` and `on_error` are compile errors, because there is no request.
 ///
 /// # Cancel safety

@@ -25,7 +25,7 @@ pub(crate) fn expand(function: &Function, args: &Args, source: &ResourceSource, 
         }
     };
     let checks = unfilled::checks(function, args);
-    let captured = captured(function, source);
+    let captured = captured(function, source, &body.stream());
     let (resource_type, resource) = resource::expand(source, &names(function), &krate);
     let policy = policy::expand(args);
     let return_type_hint = return_type_hint(&sig.output);
@@ -61,19 +61,19 @@ fn names(function: &Function) -> Vec<Ident> {
     names
 }
 
-/// The parameters that the body's future must capture explicitly. An `async move` block captures only what it names,
-/// and a parameter that it does not capture would be dropped after the lock is released.
+/// The parameters that the body's future must capture explicitly. An `async move` block captures only what it names, and of that only the
+/// fields that it uses; what it does not capture would be dropped after the lock is released.
 ///
-/// That is the receiver, a name that begins with `_`, and a name in the template. Any other parameter that the body
-/// does not name keeps rustc's warning that it is unused. Nothing that a `key` expression names is captured: it may
-/// have moved it.
-fn captured(function: &Function, source: &ResourceSource) -> Vec<Ident> {
+/// That is the receiver, a name that begins with `_`, a name in the body, and a name in the template. Any other parameter keeps rustc's
+/// warning that it is unused. Nothing that a `key` expression names is captured: it may have moved it.
+fn captured(function: &Function, source: &ResourceSource, body: &TokenStream) -> Vec<Ident> {
     let may_be_unused = |name: &Ident| name == "self" || name.to_string().starts_with('_');
+    let is_needed = |name: &Ident| may_be_unused(name) || mentions(body.clone(), name);
     let captured = |name: &Ident| match source {
         ResourceSource::Template(_) | ResourceSource::Set(_) => {
-            may_be_unused(name) || source.placeholders().any(|placeholder| placeholder.refers_to(name))
+            is_needed(name) || source.placeholders().any(|placeholder| placeholder.refers_to(name))
         }
-        ResourceSource::Expr(expr) => may_be_unused(name) && !mentions(expr.to_token_stream(), name),
+        ResourceSource::Expr(expr) => is_needed(name) && !mentions(expr.to_token_stream(), name),
     };
     names(function).into_iter().filter(captured).collect()
 }

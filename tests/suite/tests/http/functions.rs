@@ -71,6 +71,16 @@ async fn moved_into_the_key(
     Ok(())
 }
 
+struct Work<'a> {
+    _transaction: Transaction<'a>,
+    items: usize,
+}
+
+#[distributed_lock(resource = "r", manager = locks)]
+async fn only_another_field(locks: &LockManager, work: Work<'_>) -> Result<usize, LockError> {
+    Ok(work.items)
+}
+
 #[tokio::test]
 async fn an_unused_parameter_is_dropped_under_the_lock() {
     let (locks, held) = (manager(&nodes()), Arc::new(AtomicBool::new(false)));
@@ -82,6 +92,8 @@ async fn an_unused_parameter_is_dropped_under_the_lock() {
     transaction().only_the_receiver().await.unwrap();
     assert!(held.swap(false, Ordering::Relaxed));
     moved_into_the_key(&locks, "r".into(), transaction()).await.unwrap();
+    assert!(held.swap(false, Ordering::Relaxed));
+    only_another_field(&locks, Work { _transaction: transaction(), items: 1 }).await.unwrap();
     assert!(held.swap(false, Ordering::Relaxed));
 }
 
