@@ -181,6 +181,8 @@ fn lock_problem(error: &LockError, busy_status: StatusCode, retry_after: Duratio
             "the lock was lost before the request completed; the request may or may not have taken effect",
         ),
         LockError::InvalidResource { reason, .. } => Problem::of(KEY_INVALID, format!("invalid resource: {reason}")),
+        // Of a forced release, as behind the button of the dashboard.
+        LockError::TooManyReaders { .. } => Problem::untyped(StatusCode::CONFLICT, without_name(error)),
         // Invalid options are a mistake of the service, not of the client. `LockError` is non-exhaustive: an error
         // added later is answered like this, too.
         error => {
@@ -199,6 +201,7 @@ fn log_mistake(error: &LockError) {
         | LockError::Expired { .. }
         | LockError::ShuttingDown { .. }
         | LockError::Lost { .. }
+        | LockError::TooManyReaders { .. }
         | LockError::InvalidResource { .. } => {}
         LockError::NotALock { .. } => {
             let error = without_name(error);
@@ -209,7 +212,7 @@ fn log_mistake(error: &LockError) {
         }
         error => {
             let error = without_name(error);
-            lock_core::log_event!(error: "lock.misconfigured", error, "a guarded handler has invalid lock options");
+            lock_core::log_event!(error: "lock.misconfigured", error, "a guarded handler has invalid lock options, or uses its lock as it cannot be used");
         }
     }
 }

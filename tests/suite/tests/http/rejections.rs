@@ -57,6 +57,14 @@ fn a_mistake_of_the_service_is_logged_under_its_own_name_and_without_the_resourc
     }
 }
 
+#[test]
+fn a_forced_release_of_too_many_readers_is_no_mistake_of_a_handler_and_says_what_to_do() {
+    let events = Events::record();
+    let error = LockError::TooManyReaders { resource: "r".into(), readers: 1024 };
+    assert_eq!(LockRejection::from(error).into_response().status(), StatusCode::CONFLICT);
+    assert!(events.named("lock.misconfigured").is_empty());
+}
+
 #[tokio::test]
 async fn a_token_is_deserialized_only_from_a_number_that_a_token_can_be() {
     let token = manager(&nodes()).lock("r").ttl(Duration::from_secs(5)).acquire().await.unwrap().token();
