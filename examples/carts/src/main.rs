@@ -20,6 +20,7 @@ use axum::routing::post;
 use axum::{Json, Router, debug_handler};
 use lock_axum::{KeyError, Lease, LockLayer, LockManager, distributed_lock, encode_value};
 use tower::ServiceBuilder;
+use tower_sessions::cookie::Cookie;
 use tower_sessions::{MemoryStore, Session, SessionManagerLayer, SessionStore, session};
 use tracing::{info, instrument};
 
@@ -50,11 +51,13 @@ async fn log_in(session: Session, Path(customer): Path<String>) -> Result<(), Fa
 }
 
 /// What a request locks: its session, by the value of the cookie.
+///
+/// The cookies are read as tower-sessions reads them: a session that has several names has several locks.
 fn session_of(parts: &Parts) -> Result<String, KeyError> {
     let headers = parts.headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
-    let mut ids = headers.flat_map(|header| header.split("; ")).filter_map(|cookie| cookie.strip_prefix("id="));
+    let mut ids = headers.flat_map(Cookie::split_parse_encoded).flatten().filter(|cookie| cookie.name() == "id");
     match (ids.next(), ids.next()) {
-        (Some(id), None) => Ok(format!("session:{}", encode_value(id))),
+        (Some(id), None) => Ok(format!("session:{}", encode_value(id.value()))),
         _ => Err(KeyError::new("one cookie `id` is needed: log in first")),
     }
 }
@@ -171,7 +174,13 @@ mod tests {
         let app = service();
         let cookie = logged_in(&app).await;
         let paths: Vec<String> = (0..20).map(|item| format!("/cart/item-{item}")).collect();
-        for response in join_all(paths.iter().map(|path| post(&app, path, &cookie))).await {
+        // All of these name one session.
+        let id = cookie.strip_prefix("id=").unwrap();
+        let encoded = format!("%{:02X}{}", id.as_bytes()[0], &id[1..]);
+        let cookies =
+            [cookie.clone(), format!("theme=dark;{cookie}"), format!("id={encoded}"), format!("{cookie};a=1")];
+        let requests = paths.iter().zip(cookies.iter().cycle());
+        for response in join_all(requests.map(|(path, cookies)| post(&app, path, cookies))).await {
             assert_eq!(response.status(), StatusCode::OK);
         }
         let response = post(&app, "/cart/last", &cookie).await;
@@ -187,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_without_a_session_is_refused() {
         let app = service();
-        for cookies in ["", "other=1", "id=1; id=2"] {
+        for cookies in ["", "other=1", "id=1; id=2", "id=1;id=2"] {
             assert_eq!(post(&app, "/cart/apple", cookies).await.status(), StatusCode::BAD_REQUEST, "{cookies}");
         }
     }
