@@ -23,7 +23,7 @@ use crate::rejection::{Cause, LockRejection};
 /// It takes the [`LockManager`] from the request extensions, which has to be on the same masters as the sender's. A request without the header is refused with
 /// 403 `lock-delegation-refused`, as is one whose delegation is not valid. Nothing is ever acquired: for routes that others may call with
 /// and without a lock, there are [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer and `adopt = true` of the
-/// [attribute](macro@crate::distributed_lock), which also check that the delegation is for the resource of the request, cancel the
+/// [attribute](macro@crate::distributed_lock), which also check that the delegation is for the resource and the kind of the request, cancel the
 /// handler when the lock is lost, and keep it going when the client hangs up. A handler with this extractor does that itself.
 ///
 /// # Examples
@@ -34,10 +34,11 @@ use crate::rejection::{Cause, LockRejection};
 /// use axum::routing::put;
 /// use axum::{Extension, Router};
 /// use lock_axum::delegation::Delegated;
-/// use lock_axum::{LockManager, LockRejection};
+/// use lock_axum::{Kind, LockManager, LockRejection};
 ///
 /// async fn reserve(Path(order): Path<u64>, Delegated(lease): Delegated) -> Result<StatusCode, LockRejection> {
-///     if lease.resource() != format!("order:{order}") {
+///     // A lock that is read can be delegated, too.
+///     if lease.resource() != format!("order:{order}") || lease.kind() != Kind::Write {
 ///         return Ok(StatusCode::FORBIDDEN);
 ///     }
 ///     println!("reserving for {order}, with token {}", lease.token());

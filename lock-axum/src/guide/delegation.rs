@@ -45,7 +45,7 @@
 //! | | |
 //! |---|---|
 //! | `adopt = true`, [`LockLayer::adopt_delegations`](crate::LockLayer::adopt_delegations) | with the header `lock-delegation`, the handler runs under the lock of the sender; without it, under its own |
-//! | [`Delegated`](crate::delegation::Delegated) | an extractor: only with the header. The handler looks after the resource and the loss itself |
+//! | [`Delegated`](crate::delegation::Delegated) | an extractor: only with the header. The handler looks after the resource, the kind and the loss itself |
 //! | [`LockManager::adopt`](crate::LockManager::adopt) | for other protocols, and other headers |
 //!
 //! *When to use it.* The other service works on the same resource, on behalf of this one, which waits for the answer. If the other service

@@ -188,7 +188,11 @@ impl LockGuard {
         // guard: if this fails, the release comes before the requests of the next caller.
         let local_hold = self.lease.0.take_local_hold();
         let this = self;
-        this.lease.0.downgraded.store(true, Ordering::Release);
+        {
+            // A renewal that puts the key back names the kind while it has this locked. So what it sends to write comes before the downgrade.
+            let _grant = this.lease.0.grant.grant();
+            this.lease.0.downgraded.store(true, Ordering::Release);
+        }
         match downgrade(&engine, &this.lease).await {
             (Verdict::Held, _) => {}
             (Verdict::Lost, _) => {

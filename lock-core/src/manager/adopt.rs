@@ -25,6 +25,9 @@ impl LockManager {
     ///
     /// The resource is the one of the work, as this service knows it from the request and not from the text. Of permits, any slot will do.
     ///
+    /// A lock that is read, and a permit, can be delegated as well. So work that writes looks at the [`kind`](crate::Lease::kind) first: others
+    /// may work under the same lock.
+    ///
     /// # Errors
     ///
     /// See [`AdoptError`]. None is a reason to acquire the lock instead, except for a new piece of work.
@@ -38,11 +41,13 @@ impl LockManager {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_core::Kind;
+    ///
     /// # let locks = lock_core::LockManager::in_memory();
     /// let guard = locks.lock("stock:42").acquire().await?;
     /// let delegation = guard.delegate().create()?;
     /// let adopted = locks.adopt(delegation.as_str(), "stock:42").await?;
-    /// assert!(adopted.is_valid());
+    /// assert_eq!(adopted.kind(), Kind::Write); // nobody else works under it
     /// guard.release().await?; // left to expire: the delegation is unfinished
     /// assert!(adopted.is_valid());
     /// # Ok(())

@@ -262,7 +262,8 @@ impl LockManagerBuilder {
     }
 
     /// Sets whether this manager only looks at who the masters are: it forms no set, lets no master join, and changes nothing about the
-    /// members. For tools that must leave no trace where there is no set. Locks work as long as other managers keep the set in order; this
+    /// members. For tools that must form no set where there is none. (The tables of PostgreSQL and the
+    /// directories of ZooKeeper are created by whoever connects.) Locks work as long as other managers keep the set in order; this
     /// one does not bring masters back that forgot.
     ///
     /// Defaults to `false`.
