@@ -88,8 +88,8 @@ fi
 
 # The benchmarks bring the most dependencies, and no promise rests on their tests.
 tests=(cargo test --workspace --exclude lock-bench --all-features)
-# Fewer seeds would not show every fault.
-export SIMULATION_SEEDS=${SIMULATION_SEEDS:-60}
+# Fewer seeds would not show every fault. The long run and the command for the simulation try thousands.
+export SIMULATION_SEEDS=${SIMULATION_SEEDS:-40}
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
