@@ -52,6 +52,18 @@ impl Answer {
         matches!(self.status(), StatusCode::SWITCHING_PROTOCOLS | StatusCode::UPGRADE_REQUIRED)
     }
 
+    /// Whether the request did not get to a handler that takes it, or was answered with an error of the service. A panic is the handler's own.
+    pub(super) fn is_failure(&self) -> bool {
+        let Kind::Response { status, .. } = self.0 else { return false };
+        let not_taken = [
+            StatusCode::NOT_FOUND,
+            StatusCode::METHOD_NOT_ALLOWED,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            StatusCode::UNPROCESSABLE_ENTITY,
+        ];
+        status.is_server_error() || not_taken.contains(&status)
+    }
+
     /// Whether the trial hung up, so that the client knows nothing.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {

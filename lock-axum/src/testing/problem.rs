@@ -76,6 +76,20 @@ pub enum Problem {
         /// What had run.
         ran: Vec<String>,
     },
+    /// A request did not get to its handler, or failed there, in every order in which the requests ran one after another. Nothing of it was
+    /// tried.
+    #[error(
+        "{} always failed, without anything beside it: {answer}; look at its path, its headers, and what the service needs{}",
+        letter(*.request), Lines(.ran)
+    )]
+    Fails {
+        /// The request, in the order in which they were added, from 0.
+        request: usize,
+        /// What it was answered.
+        answer: String,
+        /// What had run.
+        ran: Vec<String>,
+    },
     /// A request asks for a WebSocket, or another upgrade. Nothing of its session was tried.
     #[error(
         "{} asks for an upgrade, and a trial has no connection that could be upgraded: put the work of the session into a function, and try that with .tasks(..)",

@@ -136,6 +136,23 @@ async fn a_circle_of_locks_is_stuck_and_told_at_once() {
 }
 
 #[tokio::test]
+async fn a_request_that_no_handler_takes_is_named() {
+    #[lock_axum::distributed_lock(resource = "r")]
+    async fn sell() {}
+
+    // The path is wrong; or the manager is in no extension of the router.
+    for (path, answer) in [("/sells", "404"), ("/sell", "500")] {
+        let request = move || post(path);
+        let service = |_, ()| axum::Router::new().route("/sell", axum::routing::post(sell));
+        let problem = problem(sound(trial().service(service).request(request).request(request))).await;
+        assert!(matches!(&problem, Problem::Fails { request: 0, answer: told, .. } if told == answer), "{problem}");
+    }
+    // Not one that is refused in its turn, as what is sold out.
+    let refused = |_, ()| axum::Router::new().route("/", axum::routing::post(axum::http::StatusCode::CONFLICT));
+    sound(trial().service(refused).request(|| post("/")).request(|| post("/"))).run().await.assert_holds();
+}
+
+#[tokio::test]
 async fn a_handler_that_panics_is_an_answer() {
     let outcome = trial()
         .tasks(2, |_, ()| on_purpose())
