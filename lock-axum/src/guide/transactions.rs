@@ -40,11 +40,13 @@
 //! fn order(db: &mut Connection, key: &str, sku: &str, lease: &Lease) -> Result<i64, ClaimError> {
 //!     let tx = db.transaction()?;
 //!     fence::rusqlite::claim(&tx, lease)?;
-//!     let by_key = "SELECT id FROM orders WHERE idempotency_key = ?";
-//!     if let Some(id) = tx.query_row(by_key, [key], |row| row.get(0)).optional()? {
+//!     let by_key = "SELECT id FROM orders WHERE idempotency_key = ? AND sku = ?"; // with another SKU, the key is refused below
+//!     if let Some(id) = tx.query_row(by_key, [key, sku], |row| row.get(0)).optional()? {
 //!         return Ok(id);
 //!     }
-//!     tx.execute("UPDATE stock SET quantity = quantity - 1 WHERE sku = ?", [sku])?;
+//!     if tx.execute("UPDATE stock SET quantity = quantity - 1 WHERE sku = ?", [sku])? == 0 {
+//!         return Err(rusqlite::Error::QueryReturnedNoRows.into()); // there is no such SKU
+//!     }
 //!     tx.execute("INSERT INTO orders (idempotency_key, sku) VALUES (?, ?)", params![key, sku])?;
 //!     let id = tx.last_insert_rowid();
 //!     tx.commit()?;
@@ -71,6 +73,7 @@
 //! assert_eq!(order(&mut db, "7f3a", "42", &guard)?, first);
 //! # let left: i64 = db.query_row("SELECT quantity FROM stock", [], |row| row.get(0))?;
 //! assert_eq!(left, 4, "sold once");
+//! assert!(order(&mut db, "7f3b", "43", &guard).is_err(), "an order is for what there is");
 //! # Ok(())
 //! # }
 //! ```
