@@ -16,6 +16,8 @@ pub(super) struct Batch {
     keyspace: Arc<Keyspace>,
     epoch: Epoch,
     waiter: WaiterId,
+    /// Whether the waiter polls: it enters queues as one that the node wakes, or as one that it does not.
+    polls: bool,
     pub(super) releases: Vec<Message>,
     /// Of writers.
     pub(super) acquires: Vec<Message>,
@@ -27,11 +29,12 @@ pub(super) struct Batch {
 impl Batch {
     /// An empty batch for requests such as this one, behind which at most `left` more come.
     fn of(request: &Request, left: usize) -> Self {
-        let &Request { ref keys, epoch, waiter, .. } = request;
+        let &Request { ref keys, epoch, waiter, polls, .. } = request;
         Self {
             keyspace: Arc::clone(keys.keyspace()),
             epoch,
             waiter,
+            polls,
             releases: Vec::new(),
             acquires: Vec::new(),
             others: Vec::new(),
@@ -129,8 +132,8 @@ fn place_for(request: &Request, batches: &[Batch]) -> Option<usize> {
         if !batch.is_of_shard(request.keys.keyspace()) {
             continue;
         }
-        // A batch has one epoch and one waiter.
-        if (batch.epoch, batch.waiter) != (request.epoch, request.waiter) {
+        // A batch has one epoch, and one waiter, which polls or does not.
+        if (batch.epoch, batch.waiter, batch.polls) != (request.epoch, request.waiter, request.polls) {
             break;
         }
         if batch.touches(&request.keys) {
@@ -233,6 +236,19 @@ mod tests {
     fn another_epoch_is_another_batch_behind_it() {
         let batches = batches_of(&[("x", A, 1), ("y", A, 2), ("x", R, 2), ("z", A, 2), ("y", A, 1)]);
         assert_eq!(batches, [vec!["x"], vec!["x", "y", "z"], vec!["y"]]);
+    }
+
+    #[test]
+    fn requests_that_poll_and_those_that_are_woken_travel_apart() {
+        let keyspace = Arc::new(Keyspace::new(""));
+        let message = |(resource, polls): (&str, bool)| {
+            let (epoch, waiter) = (Epoch::from_bits(1), WaiterId::from_bits(1));
+            let request = Request { keys: keyspace.keys_of(resource), epoch, waiter, polls, operation: A };
+            Box::new(Submitted { request, reply_to: ReplySender::unwanted() })
+        };
+        let messages = [("x", true), ("y", true), ("z", false)];
+        let batches = into_batches(messages.map(message).into_iter(), messages.len());
+        assert_eq!(batches.iter().map(Batch::len).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]

@@ -45,6 +45,8 @@ BEGIN
     END IF;
     next_offer := pg_temp.lock_offer_of(rest[1], all_free, entry.permits);
     stays := is_caller OR entry.called IS NULL OR moment < entry.called + interval '@RESERVATION_US@ microseconds';
+    -- The clock was set back since: it is told again.
+    IF entry.called > moment THEN entry.called := NULL; entry.offer := NULL; END IF;
     IF stays AND NOT is_caller AND NOT entry.polls AND entry.offer IS DISTINCT FROM next_offer THEN
       stays := pg_temp.lock_wake(space, entry.waiter, pg_temp.lock_slot_key(of_queue, rest[1]),
         '0' || substring(next_offer FROM '^[0-9]+(.*)$'));

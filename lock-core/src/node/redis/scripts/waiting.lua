@@ -102,7 +102,10 @@ local function reserved_for(lock_key)
   local elapsed = RESERVED_TTL - call('PTTL', key(lock_key, 'reserved'))
   reserved.now = math.floor(elapsed / RESERVATION_TTL) + 1
   reserved.remaining = #reserved * RESERVATION_TTL - elapsed
-  if reserved.remaining <= 0 then
+  if elapsed < 0 then
+    -- The clock was set back since: it would be nobody's turn for as long. It is offered again.
+    end_reservations(lock_key)
+  elseif reserved.remaining <= 0 then
     local passed = passed_of(reserved, #reserved)
     if passed[1] then try('ZREM', queue_key(lock_key), unpack(passed)) end
     end_reservations(lock_key)

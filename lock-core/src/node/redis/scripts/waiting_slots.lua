@@ -90,6 +90,8 @@ local function pair(lock_key, caller, freed)
     else
       asked, ats[n], tolds[n] = string.match(text, '^(%d+) (%d+) (.+)$')
       asked = tonumber(asked) or 0
+      -- The clock was set back since: it is told again.
+      if ats[n] and tonumber(ats[n]) > now() then ats[n], tolds[n] = nil, nil end
     end
     permits[id] = asked
     if asked > most then most = asked end
@@ -133,7 +135,7 @@ local function enter(lock_key, since, permits, is_answered)
   local ahead, behind, anew = positions.enter(lock_key, since, false, false)
   local asks = asks_key(lock_key)
   local said = is_answered and not anew and try('HMGET', asks, WOKEN)[1]
-  try('HSET', asks, WOKEN, permits .. (said and string.match(said, ' .*') or ''))
+  if ahead then try('HSET', asks, WOKEN, permits .. (said and string.match(said, ' .*') or '')) end
   try('PEXPIRE', asks, QUEUE_TTL)
   return ahead, behind, anew
 end
