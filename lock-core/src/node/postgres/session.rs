@@ -14,6 +14,9 @@ use crate::node::{NodeError, Refusal};
 /// The parameters of a statement.
 type Parameters<'a> = [&'a (dyn ToSql + Sync)];
 
+/// What the commits of grants wait for: the disk and the standbys, or more.
+const COMMIT: &str = "CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on' ELSE current_setting('synchronous_commit') END";
+
 /// A session in which the functions were made.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -40,11 +43,11 @@ impl Session {
             let statement = format!("SELECT * FROM pg_temp.{call}");
             client.prepare(&statement).await.map_err(|error| node_error(&error))
         };
-        // Nothing but grants and records waits for the disk. What the server has for others applies to those, such as remote_apply: so
-        // this is not in the startup packet, which would hide it.
+        // Nothing but grants and records waits for the disk, and for the standbys. What the server has for others applies to those, such as
+        // remote_apply: so this is not in the startup packet, which would hide it. But what waits for less does not.
         let settings = format!(
             "{NO_TIMEOUTS}; SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off",
-            if synchronous { "replace(current_setting('synchronous_commit'), 'off', 'on')" } else { "'off'" }
+            if synchronous { COMMIT } else { "'off'" }
         );
         let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.

@@ -31,7 +31,7 @@ BEGIN
     SELECT o.owner FROM unnest(named) WITH ORDINALITY AS o (owner, place) WHERE o.owner <> ALL (barred)
       GROUP BY o.owner ORDER BY min(o.place));
   IF cardinality(barred) > @MAX_EVICTED@ THEN reply := 'too_many'; RETURN; END IF;
-  IF barred <> '{}' THEN
+  IF named <> '{}' THEN
     INSERT INTO locks.evicted AS e VALUES (lock_key, barred, greatest(barred_until, moment + barred_for * interval '1 microsecond'))
       ON CONFLICT (key) DO UPDATE SET owners = excluded.owners, until = excluded.until;
   END IF;
