@@ -231,10 +231,11 @@ impl Tombstones {
         self.0.get(lock_key).filter(|tombstone| tombstone.expires > now).map_or(&[], |tombstone| &tombstone.owners)
     }
 
-    /// Bars owners from a lock until a time, or as long as those that are barred already. False, and nobody is, if they would be
-    /// too many.
+    /// Bars owners from a lock until a time, or as long as those that are barred already; nothing changes if there are none. False, and
+    /// nobody is, if they would be too many.
     fn bar(&mut self, lock_key: &str, owners: Vec<OwnerId>, until: Duration, now: Duration) -> bool {
         let mut barred = self.of(lock_key, now).to_vec();
+        let until = if owners.is_empty() { now } else { until };
         for owner in owners {
             if !barred.contains(&owner) {
                 barred.push(owner);
