@@ -6,7 +6,7 @@
 //!
 //! A resource with permits has one local queue for all its slots. There, the turn is passed on as soon as a slot is taken, because
 //! callers of one manager may hold several slots. A slot that is released is handed to the first that waits
-//! ([`LocalHold`](local_hold)).
+//! ([`LocalHold`]).
 //!
 //! Between managers, the nodes keep queues ([`Operation`](crate::node::Operation)) in which each manager has one position per
 //! lock. The caller at the front waits there ([`NodeWait`](node_wait)) until it is [woken](wakeups); a timer covers for every
