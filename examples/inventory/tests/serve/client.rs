@@ -60,7 +60,7 @@ impl Client {
     pub(crate) async fn open_page(&self) -> Page {
         let response = self.send(Method::GET, "/events", &[], "").await;
         assert_eq!(response.status(), StatusCode::OK);
-        Page { body: response.into_body(), text: String::new() }
+        Page { body: response.into_body(), received: Vec::new() }
     }
 
     /// Waits for a state of the page.
@@ -87,24 +87,24 @@ impl Client {
 /// An open stream of states.
 pub(crate) struct Page {
     body: Incoming,
-    text: String,
+    /// Bytes, because a frame may end within a character.
+    received: Vec<u8>,
 }
 
 impl Page {
     /// The next state; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let data = event.strip_prefix("data: ").map(|data| serde_json::from_str(data).unwrap());
-                self.text = rest.to_owned();
-                match data {
+            if let Some(end) = self.received.windows(2).position(|bytes| bytes == b"\n\n") {
+                let event: Vec<u8> = self.received.drain(..end + 2).collect();
+                match event.strip_prefix(b"data: ").map(|data| serde_json::from_slice(data).unwrap()) {
                     Some(state) => return Some(state),
                     None => continue,
                 }
             }
             let frame = self.body.frame().await?.unwrap();
             if let Some(data) = frame.data_ref() {
-                self.text.push_str(std::str::from_utf8(data).unwrap());
+                self.received.extend_from_slice(data);
             }
         }
     }
