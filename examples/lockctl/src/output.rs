@@ -26,18 +26,28 @@ pub(crate) fn print(
     text: impl FnOnce() -> String,
 ) -> Result<bool, Box<dyn Error>> {
     let text = if set.json { serde_json::to_string_pretty(result)? + "\n" } else { text() };
-    Ok(print_text(&text))
+    Ok(print_text(&text) != Printed::No)
+}
+
+/// Whether a text was printed.
+#[derive(PartialEq)]
+pub(crate) enum Printed {
+    Yes,
+    /// The reader has gone away.
+    Unread,
+    /// It could not be written, and went to the standard error.
+    No,
 }
 
 /// As [`print()`], for what is text already.
-pub(crate) fn print_text(text: &str) -> bool {
+pub(crate) fn print_text(text: &str) -> Printed {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => true,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => true,
+        Ok(()) => Printed::Yes,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Printed::Unread,
         Err(error) => {
             say!("lockctl: the standard output: {error}\n{}", text.trim_end());
-            false
+            Printed::No
         }
     }
 }

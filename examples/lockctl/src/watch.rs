@@ -1,7 +1,6 @@
 //! `lockctl watch`: the state of the masters, whenever it changes.
 
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime};
 
 use humantime::format_rfc3339_seconds;
@@ -9,6 +8,7 @@ use lock_core::LockManager;
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
+use crate::output::{Printed, print_text};
 use crate::report::Report;
 
 /// How often the masters are asked.
@@ -35,8 +35,13 @@ pub(crate) async fn watch(locks: &LockManager, time: Option<Duration>, json: boo
                 let at = format_rfc3339_seconds(SystemTime::now()).to_string();
                 let text =
                     if json { serde_json::to_string(&Observed { at, report })? } else { format!("{at}  {state}") };
-                if writeln!(io::stdout(), "{text}").is_err() {
-                    return Ok(());
+                match print_text(&(text + "\n")) {
+                    Printed::Yes => {}
+                    Printed::Unread => return Ok(()),
+                    Printed::No => {
+                        is_well = false;
+                        return Ok(());
+                    }
                 }
                 shown = state;
             }

@@ -203,6 +203,9 @@ async fn what_nobody_reads_is_no_error_and_what_cannot_be_written_is() {
     let error = String::from_utf8(forced.stderr).unwrap();
     assert_eq!(forced.status.code(), Some(1), "{error}");
     assert!(error.contains("No space left") && error.contains("\"token\": 1"), "{error}");
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let watching = command(&list, "watch").stdout(full).stderr(Stdio::null()).spawn().unwrap();
+    assert_eq!(watching.wait_with_output().await.unwrap().status.code(), Some(1));
 }
 
 #[tokio::test]
