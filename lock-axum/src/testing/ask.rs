@@ -74,31 +74,26 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
 
     /// The requests one after another, each of them first once: the check has to hold. Returns how many steps each of them makes.
     async fn one_after_another(&mut self) -> Result<Vec<usize>, Problem> {
-        let mut steps = Vec::new();
-        // How each request failed last; `None` once it did not.
-        let mut failures: Vec<_> = self.runner.trial.work.iter().map(|_| Some(None)).collect();
+        let (mut steps, mut runs) = (Vec::new(), Vec::new());
         for first in 0..self.runner.trial.work.len() {
             let ran = self.run(Plan { question: None, first, at: usize::MAX, second: None }).await?;
             self.outcome.takes_locks |= ran.facts.took_locks.contains(&true);
             if !ran.check {
                 return Err(Problem::NeverHolds { ran: ran.facts.lines });
             }
-            for (failure, answer) in failures.iter_mut().zip(&ran.answers) {
-                match failure {
-                    Some(failure) if answer.is_failure() => {
-                        *failure = Some((answer.to_string(), ran.facts.lines.clone()));
-                    }
-                    failure => *failure = None,
-                }
-            }
             steps.push(ran.facts.steps[first]);
             if ran.answers.get(first).is_some_and(Answer::asks_for_an_upgrade) {
                 self.outcome.problems.push(Problem::Upgrade { request: first });
             }
+            runs.push((ran.answers, ran.facts.lines));
         }
-        let failed = failures.into_iter().enumerate().filter_map(|(request, failure)| Some((request, failure??)));
-        let problems = failed.map(|(request, (answer, ran))| Problem::Fails { request, answer, ran });
-        self.outcome.problems.extend(problems);
+        for request in 0..steps.len() {
+            let fails = |(answers, _): &(Vec<Answer>, _)| answers.get(request).is_some_and(Answer::is_failure);
+            if let Some((answers, ran)) = runs.last().filter(|_| runs.iter().all(fails)) {
+                let (answer, ran) = (answers[request].to_string(), ran.clone());
+                self.outcome.problems.push(Problem::Fails { request, answer, ran });
+            }
+        }
         Ok(steps)
     }
 
