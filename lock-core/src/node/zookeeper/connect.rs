@@ -8,6 +8,7 @@ use zookeeper_client::{Acls, Client, Error, SessionState};
 
 use super::classify::inspection_error;
 use super::heard::Heard;
+use super::node::NODE_TIMEOUT;
 use super::session::Session;
 use crate::limits::MIN_TTL;
 use crate::node::{InvalidUrl, NodeError, Refusal};
@@ -21,7 +22,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection on which nothing arrives for this long is lost: no reply is awaited for longer. The client pings more often than that, and
 /// then tries the servers in a random order, for as long each. The one that hangs may be among the first, again and again: a lock that has two
 /// thirds of its `ttl` left outlasts three of these. It must also be well below the shortest session.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(2);
+const CONNECTION_TIMEOUT: Duration = NODE_TIMEOUT;
 
 /// How many addresses the client is given: the servers, several times over. It tries all of them at once when a connection is lost,
 /// and then pauses between two for a time that grows with their number in the list: so up to 2 s in the first half minute. With few, it

@@ -12,7 +12,7 @@ use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFut
 use crate::random::WaiterId;
 
 /// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
-const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default `tickTime` of ZooKeeper.
 const TICK_TIME: Duration = Duration::from_secs(2);
 const MIN_TICK_TIME: Duration = Duration::from_millis(100);
