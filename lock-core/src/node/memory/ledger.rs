@@ -234,8 +234,10 @@ impl Tombstones {
     /// Bars owners from a lock until a time, or as long as those that are barred already; nothing changes if there are none. False, and
     /// nobody is, if they would be too many.
     fn bar(&mut self, lock_key: &str, owners: Vec<OwnerId>, until: Duration, now: Duration) -> bool {
+        if owners.is_empty() {
+            return true;
+        }
         let mut barred = self.of(lock_key, now).to_vec();
-        let until = if owners.is_empty() { now } else { until };
         for owner in owners {
             if !barred.contains(&owner) {
                 barred.push(owner);
@@ -244,10 +246,8 @@ impl Tombstones {
         if barred.len() > MAX_EVICTED {
             return false;
         }
-        if !barred.is_empty() {
-            let tombstone = self.0.entry(lock_key.to_owned()).or_default();
-            *tombstone = Tombstone { owners: barred, expires: tombstone.expires.max(until) };
-        }
+        let tombstone = self.0.entry(lock_key.to_owned()).or_default();
+        *tombstone = Tombstone { owners: barred, expires: tombstone.expires.max(until) };
         true
     }
 
