@@ -13,6 +13,7 @@ mod evicted_grants;
 mod exclusion_and_fencing;
 mod extreme_numbers;
 mod failing_test_votes;
+mod faulty_node;
 mod force_release;
 mod inspections;
 mod lease_lifecycle;
