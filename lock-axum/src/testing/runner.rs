@@ -80,7 +80,8 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         // The time to prepare the state and the masters is not the requests'.
         let deadline = Deadline::after(self.trial.max_time);
         let (clock, recorder, watchdog) = (self.clock, &self.recorder, self.watchdog);
-        let tasks_before = alive_tasks() + self.tasks_of_state;
+        let begun = alive_tasks();
+        let tasks_before = begun + self.tasks_of_state;
         let mut run = Run { requests, deadline, clock, recorder, watchdog, tasks: tasks_before, told };
         let carried = run.carry_out(plan, &masters).await;
         let Run { mut requests, told, .. } = run;
@@ -93,7 +94,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
                 return Err(problem);
             }
         };
-        self.settle(managers, tasks, plan.question).await;
+        self.settle(managers, tasks, begun, plan.question).await;
         let mut facts = told.facts(&requests, plan);
         let answers: Vec<_> = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
         let check = if carried.applies { self.check(plan, state, &answers, &mut facts).await? } else { true };
@@ -150,10 +151,18 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         }
     }
 
-    /// Waits for what the requests left behind: handlers that finish without their client, releases, and tasks that they spawned.
-    async fn settle(&mut self, managers: Vec<LockManager>, tasks: usize, question: Option<Question>) {
+    /// Waits for what the requests left behind: tasks that they spawned, handlers that finish without their client, and releases. There were
+    /// `begun` tasks before the first step, of which `made` were there before the managers were.
+    async fn settle(&mut self, managers: Vec<LockManager>, made: usize, begun: usize, question: Option<Question>) {
         let mut until = Deadline::after(self.trial.max_time);
-        let of_state = tasks + self.tasks_of_state;
+        // The tasks of connections that the state opened are only known after the first run.
+        let is_first = question.is_none();
+        let patience = if is_first { LEFT_BEHIND } else { self.trial.max_time };
+        // The managers are there meanwhile: a task may only now ask for its lock.
+        tasks_end(self.clock, begun + self.tasks_of_state, patience, until).await;
+        if is_first {
+            self.tasks_of_state = self.tasks_of_state.max(alive_tasks().saturating_sub(begun));
+        }
         let held = || managers.iter().any(|locks| !locks.held().is_empty());
         let mut looks = 0;
         // A frozen holder that never ends keeps its lock: it has been reported.
@@ -167,13 +176,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
                 self.clock.pass(looks).await;
             }
         }
-        // Those of connections that the state opened are only known after the first run.
-        let is_first = question.is_none();
-        let patience = if is_first { LEFT_BEHIND } else { self.trial.max_time };
-        tasks_end(self.clock, of_state, patience, until).await;
-        if is_first {
-            self.tasks_of_state = self.tasks_of_state.max(alive_tasks().saturating_sub(tasks));
-        }
+        tasks_end(self.clock, made + self.tasks_of_state, patience, until).await;
     }
 }
 

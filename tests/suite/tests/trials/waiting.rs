@@ -144,6 +144,28 @@ async fn the_check_comes_after_work_that_was_spawned() {
     outcome.assert_holds();
 }
 
+/// The lock of work that was spawned is asked for after the request's answer: the instance still runs then, as it would in production.
+#[tokio::test]
+async fn work_that_was_spawned_may_ask_for_a_lock_later() {
+    let outcome = Trial::new(|| async { Shared::default() })
+        .tasks(2, |locks, shared| async move {
+            step("before the work").await;
+            tokio::spawn(async move {
+                sleep(Duration::from_millis(30)).await;
+                let guard = locks.lock("stock:42").acquire().await.unwrap();
+                let before = shared.done.load(Ordering::SeqCst);
+                sleep(Duration::from_millis(10)).await;
+                shared.done.store(before + 1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            });
+        })
+        .check(|shared, _| async move { shared.done.load(Ordering::SeqCst) == 2 })
+        .only([Question::Race])
+        .run()
+        .await;
+    outcome.assert_holds();
+}
+
 #[tokio::test]
 async fn the_check_comes_after_work_on_a_blocking_thread() {
     let outcome = Trial::new(|| async { Shared::default() })
@@ -183,6 +205,7 @@ async fn a_paused_clock_passes_while_a_holder_finishes() {
 #[tokio::test]
 async fn a_body_that_breaks_off_is_no_success() {
     async fn broken() -> Body {
+        step("before the body").await;
         let chunks = [Ok(Bytes::from_static(b"half of ")), Err(std::io::Error::other("the file is gone"))];
         Body::from_stream(tokio_stream::iter(chunks))
     }
