@@ -29,8 +29,9 @@ pub(super) async fn ask<S: Clone + Send + 'static>(trial: &Trial<S>) -> Outcome 
     let watchdog = Watchdog::start(trial.max_time);
     let runner = Runner { trial, clock, recorder: Recorder::new(), watchdog: &watchdog, tasks_of_state: 0 };
     let mut asking = Asking { runner, outcome, most_steps: vec![0; trial.work.len()] };
-    if let Err(problem) = watchdog.watch(asking.ask_all()).await {
-        asking.outcome.problems.push(problem);
+    match watchdog.watch(asking.ask_all()).await {
+        Ok(()) => asking.tell_who_was_never_held(),
+        Err(problem) => asking.outcome.problems.push(problem),
     }
     asking.outcome.shortest_first();
     asking.outcome
@@ -157,6 +158,15 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
             }
         }
         Ok(found)
+    }
+
+    /// A request without a step can only run as a whole, before the others or after them.
+    fn tell_who_was_never_held(&mut self) {
+        let never_held = |request: &usize| self.most_steps[*request] == 0;
+        self.outcome.never_held = (0..self.most_steps.len()).filter(never_held).collect();
+        if self.outcome.problems.is_empty() && self.outcome.never_held.len() == self.most_steps.len() {
+            self.outcome.problems.push(Problem::NoStep);
+        }
     }
 
     async fn run(&mut self, plan: Plan) -> Result<Ran, Problem> {

@@ -3,7 +3,7 @@ use std::fmt;
 use super::advice::advice;
 use super::problem::Problem;
 use super::question::Question;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, letter};
 
 /// What a [`Trial`](super::Trial) found. Its [`Display`](fmt::Display) tells the first schedule of each kind that breaks the check, step by step, and what
 /// to do about it.
@@ -22,6 +22,8 @@ pub struct Outcome {
     pub takes_locks: bool,
     /// How many schedules each question had.
     pub(super) tried: Vec<(Question, usize)>,
+    /// The requests that make no step.
+    pub(super) never_held: Vec<usize>,
     labels: Vec<String>,
 }
 
@@ -45,6 +47,7 @@ impl Outcome {
             problems: Vec::new(),
             takes_locks: false,
             tried: Vec::new(),
+            never_held: Vec::new(),
             labels,
         }
     }
@@ -108,6 +111,11 @@ impl fmt::Display for Outcome {
             }
             None if !self.takes_locks && self.runs > 0 => writeln!(f, "no request takes a lock")?,
             None => {}
+        }
+        if self.never_held.len() < self.labels.len() {
+            for request in &self.never_held {
+                writeln!(f, "{} makes no step: it was never held, and ran as one piece", letter(*request))?;
+            }
         }
         self.problems.iter().try_for_each(|problem| writeln!(f, "not tried: {problem}"))?;
         write!(f, "{}", counted(self.runs, "run"))

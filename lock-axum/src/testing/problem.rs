@@ -26,6 +26,11 @@ pub enum Problem {
         "no request takes a lock, and all that was asked is what happens when one is lost or excludes nobody: ask for a race"
     )]
     NoLock,
+    /// No request is ever pending, so that none could be held and none run in between.
+    #[error(
+        "no request makes a step: each runs as one piece here, and on two threads in production; await testing::step(\"..\") between its reads and writes"
+    )]
+    NoStep,
     /// There is no check.
     #[error("there is no check: add .check(|state, answers| async move {{ .. }})")]
     NoCheck,

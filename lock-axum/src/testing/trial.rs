@@ -45,6 +45,11 @@ type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
 ///   asked again for 100 ms.
 /// - A request that blocks its thread, or loops without an await, cannot be ended from outside. After ten times [`max_time`](Self::max_time) without
 ///   a poll, the process says on its standard error which request stood where, and aborts.
+/// - A request that makes no step is never held, and the outcome names it. If none makes any, that is a [problem](super::Problem::NoStep).
+/// - Where a question has two switches, the 24 shortest schedules of each pair of requests are tried. Of three or more requests, those that
+///   are not held run in the order in which they were added.
+/// - While a request is held, another one that makes no step for 100 ms (4 s under a paused clock) counts as waiting for it, although what it
+///   awaits may only be slow.
 /// - While a request is polled, a subscriber of the trial receives its `tracing` events, and not that of the program.
 ///
 /// # Examples

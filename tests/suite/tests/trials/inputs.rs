@@ -27,6 +27,7 @@ async fn no_table() -> bool {
 }
 
 async fn on_purpose() {
+    step("before the panic").await;
     panic!("on purpose");
 }
 
@@ -50,7 +51,17 @@ async fn what_is_missing_is_named() {
     assert!(matches!(problem(sound(trial().tasks(2, task)).only([])).await, Problem::NoQuestion));
     let of_locks = [Question::Lost, Question::Frozen, Question::Unlocked];
     assert!(matches!(problem(sound(trial().tasks(2, task)).only(of_locks)).await, Problem::NoLock));
-    sound(trial().tasks(1, task)).only([Question::HangUp]).run().await.assert_holds();
+    sound(trial().tasks(1, |_, ()| step("held here"))).only([Question::HangUp]).run().await.assert_holds();
+}
+
+/// A service that is never pending would pass every trial.
+#[tokio::test]
+async fn requests_that_make_no_step_are_named() {
+    let at_once = |_, ()| async {};
+    assert!(matches!(problem(sound(trial().tasks(2, at_once))).await, Problem::NoStep));
+    let outcome = sound(trial().tasks(1, |_, ()| step("held here")).tasks(1, at_once)).run().await;
+    outcome.assert_holds();
+    assert!(outcome.to_string().contains("\nB makes no step: it was never held, and ran as one piece\n"), "{outcome}");
 }
 
 #[tokio::test]
@@ -148,7 +159,11 @@ async fn a_request_that_no_handler_takes_is_named() {
         assert!(matches!(&problem, Problem::Fails { request: 0, answer: told, .. } if told == answer), "{problem}");
     }
     // Not one that is refused in its turn, as what is sold out.
-    let refused = |_, ()| axum::Router::new().route("/", axum::routing::post(axum::http::StatusCode::CONFLICT));
+    async fn sold_out() -> axum::http::StatusCode {
+        step("nothing is left").await;
+        axum::http::StatusCode::CONFLICT
+    }
+    let refused = |_, ()| axum::Router::new().route("/", axum::routing::post(sold_out));
     sound(trial().service(refused).request(|| post("/")).request(|| post("/"))).run().await.assert_holds();
 }
 
@@ -183,14 +198,15 @@ async fn a_panic_of_the_program_is_never_one_of_the_trial() {
         assert_eq!(made.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "made twice");
         post("/")
     };
-    trial()
+    let outcome = trial()
         .service(|_, ()| axum::Router::new())
         .request(request)
         .check(|(), answers| async move { answers[0].is_hung_up() || answers[0].text().contains("made twice") })
         .only([Question::HangUp])
         .run()
-        .await
-        .assert_holds();
+        .await;
+    // It comes to no step.
+    assert!(outcome.broken.is_empty() && matches!(&outcome.problems[..], [Problem::NoStep]), "{outcome}");
 }
 
 #[tokio::test]
