@@ -234,6 +234,9 @@ mod response_body;
 mod signature;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(not(feature = "testing"))]
+#[path = "testing/without.rs"]
+pub mod testing;
 mod until_lost;
 mod upload;
 

@@ -15,6 +15,7 @@
 //! | `watchdog` | says which request blocks its thread |
 //! | `schedule`, `advice`, `outcome`, `problem`, `answer` | what is told |
 //! | `lock_order` | templates that are nested in both orders |
+//! | `without` | what handlers may call without the feature |
 
 mod advice;
 mod answer;

@@ -23,8 +23,8 @@ thread_local! {
     static POLLED: RefCell<Option<Arc<Place>>> = const { RefCell::new(None) };
 }
 
-/// A step by hand: in a trial, the request can be held here, and `name` tells where that is. Outside of a trial, and in tasks that a
-/// request spawned, it does nothing.
+/// A step by hand: in a trial, the request can be held here, and `name` tells where that is. Outside of a trial, in tasks that a
+/// request spawned, and without the feature `testing`, it does nothing.
 ///
 /// For synchronous code that two threads may interleave in production: between two awaits, a trial runs it as one piece.
 ///
