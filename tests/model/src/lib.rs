@@ -61,6 +61,7 @@ mod deadlock;
 mod decider;
 mod delegation;
 mod eviction;
+mod execute;
 mod membership;
 mod model;
 mod node;

@@ -6,6 +6,7 @@
 mod answers;
 mod channels;
 mod commands;
+mod encoder;
 mod raw;
 mod requests;
 mod reservations;
@@ -24,7 +25,7 @@ use tokio::sync::Mutex;
 
 use self::answers::{call_kinds, command_kind, compare, times};
 use self::commands::{Action, LOCKS, Lock, PAUSE, Pause, RECORD, Step, WAKEUPS, beginning, step, words};
-use self::requests::Encoder;
+use self::encoder::Encoder;
 use self::reservations::Reservations;
 use self::servers::{Pair, Servers};
 
