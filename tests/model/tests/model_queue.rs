@@ -31,6 +31,7 @@ const LOSING: QueueSetting = QueueSetting { lost_positions: 1, ..QueueSetting::n
 
 // promise: exclusion, turns
 #[test]
+#[ignore = "long: bash tests/run.sh --long"]
 fn the_queue_violates_no_property_when_a_process_tries_again() {
     check(AGAIN, 500_000);
 }
