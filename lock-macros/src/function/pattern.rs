@@ -1,34 +1,28 @@
 //! Finds the names that a pattern binds, and rewrites a pattern to match a reference.
 
 use proc_macro2::{Ident, Span};
-use syn::{FieldPat, Pat, PatWild, Token};
+use syn::visit_mut::{self, VisitMut};
+use syn::{FieldPat, Pat, PatIdent, PatOr, PatReference, PatType, PatWild, Token};
 
 /// Every name that the pattern binds.
 pub(crate) fn bindings(pat: &Pat) -> Vec<Ident> {
-    let mut found = Vec::new();
-    collect(pat, &mut found);
-    found
+    let mut bindings = Bindings(Vec::new());
+    bindings.visit_pat_mut(&mut pat.clone());
+    bindings.0
 }
 
-fn collect(pat: &Pat, found: &mut Vec<Ident>) {
-    match pat {
-        Pat::Ident(pat) => {
-            found.push(pat.ident.clone());
-            if let Some((_, inner)) = &pat.subpat {
-                collect(inner, found);
-            }
-        }
-        Pat::Tuple(pat) => pat.elems.iter().for_each(|elem| collect(elem, found)),
-        Pat::TupleStruct(pat) => pat.elems.iter().for_each(|elem| collect(elem, found)),
-        Pat::Slice(pat) => pat.elems.iter().for_each(|elem| collect(elem, found)),
-        Pat::Struct(pat) => pat.fields.iter().for_each(|field| collect(&field.pat, found)),
-        Pat::Paren(pat) => collect(&pat.pat, found),
-        Pat::Reference(pat) => collect(&pat.pat, found),
-        Pat::Type(pat) => collect(&pat.pat, found),
-        // Every alternative binds the same names.
-        Pat::Or(pat) => pat.cases.iter().take(1).for_each(|case| collect(case, found)),
-        // These bind no names or, as macros do, none that are visible here.
-        _ => {}
+/// The names that were found. It changes nothing: syn's visitor for shared references is not otherwise needed.
+struct Bindings(Vec<Ident>);
+
+impl VisitMut for Bindings {
+    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+        self.0.push(pat.ident.clone());
+        visit_mut::visit_pat_ident_mut(self, pat);
+    }
+
+    /// Every alternative binds the same names.
+    fn visit_pat_or_mut(&mut self, pat: &mut PatOr) {
+        pat.cases.iter_mut().take(1).for_each(|case| self.visit_pat_mut(case));
     }
 }
 
@@ -39,64 +33,38 @@ fn collect(pat: &Pat, found: &mut Vec<Ident>) {
 /// edition binds a shared reference.
 pub(crate) fn by_reference(pat: &Pat, wanted: &dyn Fn(&Ident) -> bool) -> Option<Pat> {
     let binds_any = bindings(pat).iter().any(wanted);
-    binds_any.then(|| keep_wanted(pat.clone(), wanted))
+    binds_any.then(|| {
+        let mut pat = pat.clone();
+        KeepWanted(wanted).visit_pat_mut(&mut pat);
+        pat
+    })
 }
 
-fn keep_wanted(pat: Pat, wanted: &dyn Fn(&Ident) -> bool) -> Pat {
-    let keep_wanted = |pat| self::keep_wanted(pat, wanted);
-    match pat {
-        Pat::Ident(mut pat) => {
-            pat.by_ref = None;
-            pat.mutability = None;
-            let subpat = pat.subpat.take().map(|(at, inner)| (at, keep_wanted(*inner)));
-            if !wanted(&pat.ident) {
-                return subpat.map_or_else(|| wildcard(pat.ident.span()), |(_, inner)| inner);
+struct KeepWanted<'a>(&'a dyn Fn(&Ident) -> bool);
+
+impl VisitMut for KeepWanted<'_> {
+    fn visit_pat_mut(&mut self, pat: &mut Pat) {
+        visit_mut::visit_pat_mut(self, pat);
+        match pat {
+            Pat::Ident(name) => {
+                (name.by_ref, name.mutability) = (None, None);
+                if !(self.0)(&name.ident) {
+                    *pat = name.subpat.take().map_or_else(|| wildcard(name.ident.span()), |(_, inner)| *inner);
+                }
             }
-            pat.subpat = subpat.map(|(at, inner)| (at, Box::new(inner)));
-            Pat::Ident(pat)
+            Pat::Type(PatType { pat: inner, .. }) | Pat::Reference(PatReference { pat: inner, .. }) => {
+                *pat = (**inner).clone();
+            }
+            _ => {}
         }
-        Pat::Tuple(mut pat) => {
-            replace_each(pat.elems.iter_mut(), keep_wanted);
-            Pat::Tuple(pat)
-        }
-        Pat::TupleStruct(mut pat) => {
-            replace_each(pat.elems.iter_mut(), keep_wanted);
-            Pat::TupleStruct(pat)
-        }
-        Pat::Slice(mut pat) => {
-            replace_each(pat.elems.iter_mut(), keep_wanted);
-            Pat::Slice(pat)
-        }
-        Pat::Struct(mut pat) => {
-            replace_each(pat.fields.iter_mut().map(|field| &mut *field.pat), keep_wanted);
-            pat.fields.iter_mut().for_each(expand_shorthand);
-            Pat::Struct(pat)
-        }
-        Pat::Or(mut pat) => {
-            replace_each(pat.cases.iter_mut(), keep_wanted);
-            Pat::Or(pat)
-        }
-        Pat::Paren(mut pat) => {
-            replace_each([&mut *pat.pat].into_iter(), keep_wanted);
-            Pat::Paren(pat)
-        }
-        Pat::Type(pat) => keep_wanted(*pat.pat),
-        Pat::Reference(pat) => keep_wanted(*pat.pat),
-        other => other,
     }
-}
 
-/// Replaces each pattern in place. `Pat` has no `Default` for `mem::take`, so `_` takes its place meanwhile.
-fn replace_each<'a>(pats: impl Iterator<Item = &'a mut Pat>, replace: impl Fn(Pat) -> Pat) {
-    for pat in pats {
-        *pat = replace(std::mem::replace(pat, wildcard(Span::mixed_site())));
-    }
-}
-
-/// `Order { sku }` becomes `Order { sku: _ }` where the binding was replaced.
-fn expand_shorthand(field: &mut FieldPat) {
-    if field.colon_token.is_none() && !matches!(*field.pat, Pat::Ident(_)) {
-        field.colon_token = Some(Token![:](Span::mixed_site()));
+    /// `Order { sku }` becomes `Order { sku: _ }` where the binding was replaced.
+    fn visit_field_pat_mut(&mut self, field: &mut FieldPat) {
+        visit_mut::visit_field_pat_mut(self, field);
+        if field.colon_token.is_none() && !matches!(*field.pat, Pat::Ident(_)) {
+            field.colon_token = Some(Token![:](Span::mixed_site()));
+        }
     }
 }
 
