@@ -130,7 +130,7 @@ fn check_body_timeout(function: &Function, args: &Args, diagnostics: &mut Diagno
 /// A parameter must be something that axum can extract, or that the lock provides.
 fn check_extractor(param: &PatType, args: &Args, diagnostics: &mut Diagnostics) {
     if let Some(borrowed) = borrowed(&param.ty) {
-        let remedy = match borrowed.owned() {
+        let remedy = match borrowed.owned {
             Some(owned) => format!("take `{owned}`"),
             None => "take an owned value".to_owned(),
         };
@@ -138,7 +138,7 @@ fn check_extractor(param: &PatType, args: &Args, diagnostics: &mut Diagnostics) 
             "a handler cannot borrow its parameters, which axum makes for it: {remedy}, or add `manager = …` if this is \
              not a handler"
         );
-        diagnostics.push(Error::new_spanned(borrowed, message));
+        diagnostics.push(Error::new_spanned(borrowed.written, message));
     } else if let Some(opaque) = impl_trait(&param.ty) {
         let message = "a handler cannot have `impl Trait` parameters, because axum would have to guess the type: write \
                        the type, or a type parameter that the route names, as in `post(handler::<Stock>)`";

@@ -9,43 +9,11 @@ use syn::{
 };
 
 /// Something borrowed in the type of a parameter.
-pub(crate) enum Borrowed {
-    /// `&T`
-    Reference(TypeReference),
-    /// `Cow<'a, T>`, also with an elided lifetime.
-    Cow(PathSegment),
-    /// Any other type with a lifetime.
-    Lifetime(Lifetime),
-}
-
-impl Borrowed {
+pub(crate) struct Borrowed {
+    /// What an error points at: `&T`, `Cow<'a, T>`, also with an elided lifetime, or the lifetime of any other type.
+    pub(crate) written: TokenStream,
     /// The owned type to write instead, where it is known.
-    pub(crate) fn owned(&self) -> Option<String> {
-        let borrowed = match self {
-            Self::Reference(reference) => &*reference.elem,
-            Self::Cow(cow) => last_type(cow)?,
-            Self::Lifetime(_) => return None,
-        };
-        match borrowed {
-            Type::Path(path) => {
-                let segment = path.path.segments.last().filter(|segment| segment.arguments.is_none())?;
-                Some(if segment.ident == "str" { "String".to_owned() } else { segment.ident.to_string() })
-            }
-            Type::Slice(_) => Some("Bytes".to_owned()),
-            _ => None,
-        }
-    }
-}
-
-/// What an error points at.
-impl ToTokens for Borrowed {
-    fn to_tokens(&self, tokens: &mut TokenStream) {
-        match self {
-            Self::Reference(reference) => reference.to_tokens(tokens),
-            Self::Cow(cow) => cow.to_tokens(tokens),
-            Self::Lifetime(lifetime) => lifetime.to_tokens(tokens),
-        }
-    }
+    pub(crate) owned: Option<String>,
 }
 
 /// The first part of the type that is borrowed for less than `'static`.
@@ -69,6 +37,12 @@ struct Finder {
     impl_trait: Option<TypeImplTrait>,
 }
 
+impl Finder {
+    fn found(&mut self, written: &impl ToTokens, owned: Option<String>) {
+        self.borrowed.get_or_insert_with(|| Borrowed { written: written.to_token_stream(), owned });
+    }
+}
+
 impl VisitMut for Finder {
     fn visit_type_mut(&mut self, ty: &mut Type) {
         match ty {
@@ -81,21 +55,29 @@ impl VisitMut for Finder {
 
     fn visit_type_reference_mut(&mut self, reference: &mut TypeReference) {
         if reference.lifetime.as_ref().is_none_or(|lifetime| !is_static(lifetime)) {
-            self.borrowed.get_or_insert_with(|| Borrowed::Reference(reference.clone()));
+            self.found(reference, owned(&reference.elem));
         }
         visit_mut::visit_type_reference_mut(self, reference);
     }
 
     fn visit_path_segment_mut(&mut self, segment: &mut PathSegment) {
-        if segment.ident == "Cow" && !lifetimes(segment).any(is_static) {
-            self.borrowed.get_or_insert_with(|| Borrowed::Cow(segment.clone()));
+        let arguments = match &segment.arguments {
+            PathArguments::AngleBracketed(arguments) => arguments.args.iter().collect(),
+            _ => Vec::new(),
+        };
+        let is_static =
+            |argument: &&GenericArgument| matches!(argument, GenericArgument::Lifetime(it) if is_static(it));
+        if segment.ident == "Cow" && !arguments.iter().any(is_static) {
+            let owned =
+                arguments.last().and_then(|last| if let GenericArgument::Type(ty) = last { owned(ty) } else { None });
+            self.found(segment, owned);
         }
         visit_mut::visit_path_segment_mut(self, segment);
     }
 
     fn visit_lifetime_mut(&mut self, lifetime: &mut Lifetime) {
         if !is_static(lifetime) {
-            self.borrowed.get_or_insert_with(|| Borrowed::Lifetime(lifetime.clone()));
+            self.found(lifetime, None);
         }
     }
 
@@ -114,28 +96,16 @@ fn is_static(lifetime: &Lifetime) -> bool {
     lifetime.ident == "static"
 }
 
-fn lifetimes(segment: &PathSegment) -> impl Iterator<Item = &Lifetime> {
-    arguments(segment).filter_map(|argument| match argument {
-        GenericArgument::Lifetime(lifetime) => Some(lifetime),
-        _ => None,
-    })
-}
-
-fn last_type(segment: &PathSegment) -> Option<&Type> {
-    let types = arguments(segment).filter_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    });
-    types.last()
-}
-
-fn arguments(segment: &PathSegment) -> impl Iterator<Item = &GenericArgument> {
-    match &segment.arguments {
-        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+/// The owned type of a borrowed one.
+fn owned(borrowed: &Type) -> Option<String> {
+    match borrowed {
+        Type::Path(path) => {
+            let segment = path.path.segments.last().filter(|segment| segment.arguments.is_none())?;
+            Some(if segment.ident == "str" { "String".to_owned() } else { segment.ident.to_string() })
+        }
+        Type::Slice(_) => Some("Bytes".to_owned()),
         _ => None,
     }
-    .into_iter()
-    .flatten()
 }
 
 #[cfg(test)]
@@ -146,7 +116,7 @@ mod tests {
 
     /// The owned type to write instead, or an empty string if it is not known.
     fn owned(ty: &Type) -> Option<String> {
-        borrowed(ty).map(|borrowed| borrowed.owned().unwrap_or_default())
+        borrowed(ty).map(|borrowed| borrowed.owned.unwrap_or_default())
     }
 
     #[test]
