@@ -219,14 +219,13 @@ fn ident(text: &str, span: Span) -> Option<Ident> {
         "_" | "self" | "super" | "crate" | "Self" => return None,
         _ => {}
     }
-    let ident = Ident::parse_any.parse_str(text).ok()?;
+    let mut ident = Ident::parse_any.parse_str(text).ok()?;
     let is_keyword = syn::parse_str::<Ident>(text).is_err();
-    Some(if is_keyword { Ident::new_raw(&ident.to_string(), span) } else { with_span(ident, span) })
-}
-
-fn with_span(mut ident: Ident, span: Span) -> Ident {
+    if is_keyword {
+        ident = Ident::new_raw(&ident.to_string(), span);
+    }
     ident.set_span(span);
-    ident
+    Some(ident)
 }
 
 fn member(text: &str, span: Span) -> Option<Member> {

@@ -38,12 +38,10 @@ pub(crate) fn injected(ty: &Type) -> Option<Injected> {
     if let Some(value) = injected_value(segment) {
         return Some(Injected { value, wrapper: Wrapper::None });
     }
-    let wrapper = if segment.ident == "Extension" {
-        Wrapper::Extension
-    } else if segment.ident == "Option" {
-        Wrapper::Option
-    } else {
-        return None;
+    let wrapper = match segment.ident.to_string().as_str() {
+        "Extension" => Wrapper::Extension,
+        "Option" => Wrapper::Option,
+        _ => return None,
     };
     let PathArguments::AngleBracketed(arguments) = &segment.arguments else { return None };
     let [GenericArgument::Type(inner)] = arguments.args.iter().collect::<Vec<_>>()[..] else { return None };
@@ -95,16 +93,12 @@ fn injected_value(segment: &PathSegment) -> Option<InjectedValue> {
     if !segment.arguments.is_none() {
         return None;
     }
-    if segment.ident == "Lease" {
-        Some(InjectedValue::Lease)
-    } else if segment.ident == "Leases" {
-        Some(InjectedValue::Leases)
-    } else if segment.ident == "FencingToken" {
-        Some(InjectedValue::FencingToken)
-    } else if segment.ident == "Hold" {
-        Some(InjectedValue::Hold)
-    } else {
-        None
+    match segment.ident.to_string().as_str() {
+        "Lease" => Some(InjectedValue::Lease),
+        "Leases" => Some(InjectedValue::Leases),
+        "FencingToken" => Some(InjectedValue::FencingToken),
+        "Hold" => Some(InjectedValue::Hold),
+        _ => None,
     }
 }
 
