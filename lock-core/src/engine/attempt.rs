@@ -188,7 +188,7 @@ impl<'a> Attempt<'a> {
         let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
         decided?;
         // Not of an attempt that is made again: a change of members is no outage.
-        engine.lines.note_attempt(&outcome, engine.configured_timeout(options.ttl), began);
+        engine.note_attempt(&outcome, options.ttl, began);
         Some(outcome)
     }
 

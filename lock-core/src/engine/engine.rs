@@ -2,11 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
-use super::line::{AttemptKind, AttemptLines, AttemptPlace};
+use super::Background;
+use super::line::AttemptLines;
 use super::queue_position::Leaving;
-use super::{Background, FailedAttempt};
 use crate::cluster::Cluster;
 use crate::random::Random;
 
@@ -25,7 +24,7 @@ impl Engine {
     pub(crate) fn new(cluster: Arc<Cluster>, background: &Background, node_timeout: Option<Duration>) -> Self {
         background.home.keep(&cluster);
         let random = Arc::clone(&cluster.random);
-        let (lines, leaving) = (AttemptLines::new(&cluster), Leaving::default());
+        let (lines, leaving) = (AttemptLines::new(cluster.size()), Leaving::default());
         Self { cluster, random, background: background.clone(), lines, leaving, node_timeout }
     }
 
@@ -40,47 +39,6 @@ impl Engine {
     /// Waits for the first connections, or until the manager is closed. See [`Cluster::first_contact`].
     pub(crate) async fn first_contact(&self) {
         self.background.closing.run_until_cancelled(self.cluster.first_contact()).await;
-    }
-
-    /// Waits in line for an attempt: until a time, and at least for the configured node timeout of this time to live. See
-    /// [`AttemptLines::wait`].
-    pub(crate) async fn enter_line(
-        &self,
-        kind: AttemptKind,
-        until: Instant,
-        ttl: Duration,
-    ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        self.enter_line_for(1, kind, until, ttl).await
-    }
-
-    /// The same for several attempts at once.
-    pub(crate) async fn enter_line_for(
-        &self,
-        attempts: usize,
-        kind: AttemptKind,
-        until: Instant,
-        ttl: Duration,
-    ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        let node_timeout = self.configured_timeout(ttl);
-        match self.lines.enter(attempts, kind, node_timeout) {
-            Some(entered) => entered,
-            None => Box::pin(self.lines.wait(attempts, kind, until, node_timeout)).await,
-        }
-    }
-
-    /// Lets nobody in any more who wants a lock. The manager was closed.
-    pub(crate) fn close(&self) {
-        self.lines.close();
-    }
-
-    /// Whether the manager was closed.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lines.is_closed()
-    }
-
-    /// Whether the quorum has been lost for so long that callers are answered at once.
-    pub(crate) fn outage_lasts(&self) -> bool {
-        self.lines.outage_lasts()
     }
 
     /// How long a node is given to reply, for a lock of this time to live: longer than configured if the nodes have been slow lately.

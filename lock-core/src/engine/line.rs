@@ -1,11 +1,9 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 
-use super::FailedAttempt;
-use crate::cluster::Cluster;
+use super::{Engine, FailedAttempt};
 use crate::error::{NodeError, NodeVote, Vote};
 use crate::mutex::Mutex;
 use crate::quorum::Failure;
@@ -33,7 +31,6 @@ pub(crate) enum AttemptKind {
 /// would fail, and their releases are work on top. Only the beginning of an attempt passes here. Confirms, renewals and releases
 /// never wait for other attempts: they are about locks that are held, and the nodes get less to do by each of them.
 pub(super) struct AttemptLines {
-    cluster: Arc<Cluster>,
     /// How many attempts of one kind there are at once.
     most: usize,
     new: Semaphore,
@@ -56,10 +53,9 @@ struct LastFailure {
 pub(crate) type AttemptPlace<'a> = SemaphorePermit<'a>;
 
 impl AttemptLines {
-    pub(super) fn new(cluster: &Arc<Cluster>) -> Self {
-        let most = MAX_REQUESTS / cluster.size().max(1);
+    pub(super) fn new(nodes: usize) -> Self {
+        let most = MAX_REQUESTS / nodes.max(1);
         Self {
-            cluster: Arc::clone(cluster),
             most,
             new: Semaphore::new(most),
             woken: Semaphore::new(most),
@@ -67,21 +63,10 @@ impl AttemptLines {
             outage: Notify::new(),
         }
     }
+}
 
-    /// A place in line, if there is one at once, or the answer instead: of an outage that lasts.
-    pub(super) fn enter(
-        &self,
-        attempts: usize,
-        kind: AttemptKind,
-        node_timeout: Duration,
-    ) -> Option<Result<AttemptPlace<'_>, FailedAttempt>> {
-        if let Some(votes) = self.votes_in_outage(node_timeout) {
-            return Some(Err(FailedAttempt::not_made(votes)));
-        }
-        self.places(kind).try_acquire_many(self.places_of(attempts)).ok().map(Ok)
-    }
-
-    /// Waits in line for attempts: until a time, and at least for the node timeout.
+impl Engine {
+    /// Waits in line for so many attempts at once: until a time, and at least for the configured node timeout of this time to live.
     ///
     /// # Errors
     ///
@@ -91,64 +76,76 @@ impl AttemptLines {
     /// # Cancel safety
     ///
     /// Dropped, the caller loses its place.
-    pub(super) async fn wait(
+    pub(crate) async fn enter_line(
         &self,
         attempts: usize,
         kind: AttemptKind,
         until: Instant,
-        node_timeout: Duration,
+        ttl: Duration,
     ) -> Result<AttemptPlace<'_>, FailedAttempt> {
-        let (places, until) = (self.places(kind), until.max(Instant::now() + node_timeout));
+        let node_timeout = self.configured_timeout(ttl);
+        if let Some(votes) = self.votes_in_outage(node_timeout) {
+            return Err(FailedAttempt::not_made(votes));
+        }
+        let line = match kind {
+            AttemptKind::New => &self.lines.new,
+            AttemptKind::Woken => &self.lines.woken,
+        };
+        // Not more places than there are.
+        let places = u32::try_from(attempts.min(self.lines.most)).unwrap_or(u32::MAX);
+        match line.try_acquire_many(places) {
+            Ok(place) => Ok(place),
+            Err(_) => Box::pin(self.wait_in_line(line, places, until, node_timeout)).await,
+        }
+    }
+
+    async fn wait_in_line<'a>(
+        &self,
+        line: &'a Semaphore,
+        places: u32,
+        until: Instant,
+        node_timeout: Duration,
+    ) -> Result<AttemptPlace<'a>, FailedAttempt> {
+        let until = until.max(Instant::now() + node_timeout);
         let votes = tokio::select! {
             biased;
-            place = places.acquire_many(self.places_of(attempts)) => match place {
+            place = line.acquire_many(places) => match place {
                 Ok(place) => return Ok(place),
                 Err(_closed) => Vec::new(),
             },
             votes = self.outage_lasts_for(node_timeout) => votes,
-            () = sleep_until(until) => self.overloaded(),
+            () = sleep_until(until) => self.cluster.vote_of_each(|_| Vote::Failed(NodeError::Overloaded)),
         };
         Err(FailedAttempt::not_made(votes))
     }
 
-    /// How many places so many attempts at once take: not more than there are.
-    fn places_of(&self, attempts: usize) -> u32 {
-        u32::try_from(attempts.min(self.most)).unwrap_or(u32::MAX)
+    /// Ends the wait of everybody in line, and lets nobody in any more who wants a lock. The manager was closed.
+    pub(crate) fn close(&self) {
+        self.lines.new.close();
+        self.lines.woken.close();
     }
 
-    fn places(&self, kind: AttemptKind) -> &Semaphore {
-        match kind {
-            AttemptKind::New => &self.new,
-            AttemptKind::Woken => &self.woken,
-        }
-    }
-
-    /// Ends the wait of everybody in line, and lets nobody in any more.
-    pub(super) fn close(&self) {
-        self.new.close();
-        self.woken.close();
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.new.is_closed()
+    /// Whether the manager was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lines.new.is_closed()
     }
 
     /// Whether the quorum has been lost for so long that callers are answered at once.
-    pub(super) fn outage_lasts(&self) -> bool {
+    pub(crate) fn outage_lasts(&self) -> bool {
         self.cluster.answers.outage_lasts()
     }
 
     /// Notes an attempt that began at this time, if it ended without a majority.
-    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, node_timeout: Duration, began: Instant) {
+    pub(super) fn note_attempt<T>(&self, outcome: &Result<T, FailedAttempt>, ttl: Duration, began: Instant) {
         let failed = outcome.as_ref().err().filter(|failed| failed.failure == Failure::NoQuorum);
         if let Some(failed) = failed {
             let (answers, now) = (&self.cluster.answers, Instant::now());
             answers.outage().attempt_failed(answers.time_of(began), answers.time_of(now));
-            let next_probe = now + self.cluster.random.jitter(PROBE_PAUSE);
-            let votes = failed.votes.clone();
-            *self.last_failure.lock() = Some(LastFailure { votes, node_timeout, next_probe });
+            let (votes, node_timeout) = (failed.votes.clone(), self.configured_timeout(ttl));
+            let next_probe = now + self.random.jitter(PROBE_PAUSE);
+            *self.lines.last_failure.lock() = Some(LastFailure { votes, node_timeout, next_probe });
             if self.outage_lasts() {
-                self.outage.notify_waiters();
+                self.lines.outage.notify_waiters();
             }
         }
     }
@@ -156,7 +153,7 @@ impl AttemptLines {
     /// Waits until an attempt fails in an outage that lasts, and returns its votes.
     async fn outage_lasts_for(&self, node_timeout: Duration) -> Vec<NodeVote> {
         loop {
-            self.outage.notified().await;
+            self.lines.outage.notified().await;
             if let Some(votes) = self.votes_in_outage(node_timeout) {
                 return votes;
             }
@@ -169,17 +166,13 @@ impl AttemptLines {
             return None;
         }
         let now = Instant::now();
-        let mut last = self.last_failure.lock();
+        let mut last = self.lines.last_failure.lock();
         let last = last.as_mut().filter(|last| node_timeout <= last.node_timeout)?;
         if now < last.next_probe {
             return Some(last.votes.clone());
         }
         // This caller makes the attempt that the others are answered with.
-        last.next_probe = now + self.cluster.random.jitter(PROBE_PAUSE);
+        last.next_probe = now + self.random.jitter(PROBE_PAUSE);
         None
-    }
-
-    fn overloaded(&self) -> Vec<NodeVote> {
-        self.cluster.vote_of_each(|_| Vote::Failed(NodeError::Overloaded))
     }
 }

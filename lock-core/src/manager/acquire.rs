@@ -161,7 +161,7 @@ impl Caller<'_> {
 
     async fn attempt_once(&self, keys: &LockKeys) -> Result<Box<Grant>, FailedAttempt> {
         let engine = &self.shard.engine;
-        let place = engine.enter_line(AttemptKind::New, self.started(), self.options.ttl).await?;
+        let place = engine.enter_line(1, AttemptKind::New, self.started(), self.options.ttl).await?;
         Box::pin(engine.attempt(&place, &self.wants(keys, 1), None)).await
     }
 }

@@ -24,7 +24,7 @@ impl Shard {
         until: Instant,
     ) -> Vec<Result<Box<Grant>, FailedAttempt>> {
         let Some(first) = wanted.first() else { return Vec::new() };
-        match self.engine.enter_line_for(wanted.len(), kind, until, first.options.ttl).await {
+        match self.engine.enter_line(wanted.len(), kind, until, first.options.ttl).await {
             Ok(place) => self.engine.attempt_all(&place, wanted).await,
             Err(failed) => wanted.iter().map(|_| Err(failed.clone())).collect(),
         }

@@ -136,7 +136,7 @@ impl<'a> Caller<'a> {
         turn: &mut Turn,
     ) -> (Option<AttemptPlace<'a>>, Result<Box<Grant>, FailedAttempt>) {
         let engine = &self.shard.engine;
-        let place = match engine.enter_line(kind, self.until(), self.options.ttl).await {
+        let place = match engine.enter_line(1, kind, self.until(), self.options.ttl).await {
             Ok(place) => place,
             Err(failed) => return (None, Err(failed)),
         };
