@@ -1,14 +1,12 @@
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt as _;
 use http::Extensions;
 use http::request::Parts;
 use lock_core::{Lease, LockGuard, Mutex};
-use pin_project_lite::pin_project;
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -170,32 +168,12 @@ impl PendingSession {
     }
 }
 
-pin_project! {
-    /// A handler with the session that may follow it. Dropping it drops the handler first.
-    pub(crate) struct InSession<F> {
-        #[pin]
-        handler: F,
-        session: Option<PendingSession>,
-    }
-}
-
-impl<F> InSession<F> {
-    pub(crate) fn new(handler: F, session: Option<PendingSession>) -> Self {
-        Self { handler, session }
-    }
-}
-
-impl<F: Future> Future for InSession<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        let polled = this.handler.poll(cx);
-        if polled.is_ready() {
-            *this.session = None;
-        }
-        polled
-    }
+/// A handler with the session that may follow it. Dropping it drops the handler first, as `Map` drops its future.
+pub(crate) fn in_session<F: Future>(handler: F, session: Option<PendingSession>) -> impl Future<Output = F::Output> {
+    handler.map(|output| {
+        drop(session);
+        output
+    })
 }
 
 impl Drop for PendingSession {

@@ -18,7 +18,7 @@ use crate::critical_section;
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
 pub use crate::guard::{Guard, Held, Resources};
-use crate::hold::{Hold, InSession, PendingSession};
+use crate::hold::{Hold, PendingSession, in_session};
 use crate::log_once::LogOnce;
 pub use crate::param::{
     AnyParam, AnyType, Param, ParamType, check_extracted, check_filled_by_caller, check_filled_by_router,
@@ -139,7 +139,7 @@ where
     let entered = Entered::enter(caller, read, resource, policy, on_error).await?;
     let run = entered.run(|guard: &LockGuard| {
         let (hold, session) = PendingSession::new(guard, on_lost);
-        Box::pin(InSession::new(handler(guard.lease(), hold), Some(session)))
+        Box::pin(in_session(handler(guard.lease(), hold), Some(session)))
     });
     run.await
 }

@@ -20,7 +20,7 @@ use crate::buffered_bytes::BufferedBytes;
 use crate::critical_section;
 use crate::delegation::Carried;
 use crate::guard::{Guard as _, Held as _, Resources};
-use crate::hold::InSession;
+use crate::hold::in_session;
 use crate::policy::HoldUntil;
 use crate::problem::Problem;
 use crate::rejection::LockRejection;
@@ -148,7 +148,7 @@ impl Config {
             let handler = move |guard: &<R::Resources as Resources>::Guard| {
                 guard.insert_into(&mut parts.extensions);
                 let session = holds_session.then(|| guard.offer_session(&mut parts.extensions, on_lost)).flatten();
-                InSession::new(inner.call(Request::from_parts(parts, body)), session)
+                in_session(inner.call(Request::from_parts(parts, body)), session)
             };
             match critical_section::run(guard, &this.policy, handler).await {
                 Err(error) => Ok(this.reject(error)),
