@@ -33,7 +33,7 @@ pub(super) struct Caller<'a> {
 impl<'a> Caller<'a> {
     /// When the caller asked for the lock.
     pub(super) fn started(&self) -> Instant {
-        self.acquiring.started()
+        self.acquiring.started
     }
 
     /// When the caller gives up.
@@ -104,7 +104,6 @@ impl<'a> Caller<'a> {
                 let (typical_hold, votes) = (self.typical_hold(), self.shard.votes_of(&last, free_in));
                 LockError::Contended { resource, waited, free_in, typical_hold, votes }
             }
-            NotEntered::NoQuorum(votes) => LockError::NoQuorum { resource, waited, votes: votes.to_vec() },
             NotEntered::Closed => LockError::ShuttingDown { resource, waited },
         }
     }

@@ -10,7 +10,7 @@ use crate::kind::Kind;
 use crate::lease::ReadShare;
 use crate::node::LockKeys;
 use crate::quorum::{Failure, OUTAGE_GRACE};
-use crate::waiting::{Entered, HandoverTerms, LocalHold, Turn, Woken};
+use crate::waiting::{Handover, HandoverTerms, LocalHold, NotEntered, Turn};
 
 /// The first and the longest pause of a caller after an attempt without a majority; its pauses double.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
@@ -25,17 +25,18 @@ impl<'a> Caller<'a> {
         let turn = loop {
             let entered = self.shard.turns.enter(keys, self.options, self.until(), has_waited).await;
             match entered.map_err(|reason| self.not_entered(reason))? {
-                Entered::Turn(turn) => break turn,
+                Handover::Turn(turn) => break turn,
                 // Checked again: this task may have slept since the lock was handed over to it.
-                Entered::Lock(grant, local_hold) if terms.accept(&grant) => {
+                Handover::Lock(grant, local_hold) if terms.accept(&grant) => {
                     return Ok(Taken::Grant(grant, Some(local_hold)));
                 }
-                Entered::Lock(grant, LocalHold::Turn(turn)) => {
+                Handover::Lock(grant, LocalHold::Turn(turn)) => {
                     drop(grant);
                     break turn;
                 }
                 // Dropped, both go to the next caller that waits. This one enters the queue again, behind it.
-                Entered::Lock(_grant, LocalHold::Slot(_slot)) => has_waited = true,
+                Handover::Lock(_grant, LocalHold::Slot(_slot)) => has_waited = true,
+                Handover::NoQuorum(last) => return Err(self.not_entered(NotEntered::TimedOut(last))),
             }
         };
         self.try_with_turn(keys, turn).await
@@ -75,7 +76,7 @@ impl<'a> Caller<'a> {
                     turn.had_no_quorum(&failed.votes);
                     self.check_open()?;
                     if engine.outage_lasts() {
-                        turn.report_no_quorum(&failed.votes, options.ttl);
+                        turn.report_no_quorum(options.ttl);
                     }
                     return Err(Box::pin(self.answer(failed)).await);
                 }
@@ -89,23 +90,23 @@ impl<'a> Caller<'a> {
             };
             // Not kept while the caller waits at the nodes: it would be one attempt less for the whole manager.
             drop(place);
-            // The caller's time is over, but the last attempt found a slot free: it has one extra attempt, for that.
-            if !had_extra
-                && Instant::now() >= until
-                && let Some(slot) = self.shard.any_free(&failed.offers)
-            {
-                had_extra = true;
-                turn.try_slot(slot);
-                continue;
+            if Instant::now() >= until {
+                match self.shard.any_free(&failed.offers) {
+                    // The last attempt found a slot free: it has one extra attempt, for that.
+                    Some(slot) if !had_extra => {
+                        had_extra = true;
+                        turn.try_slot(slot);
+                        continue;
+                    }
+                    _ => return Err(self.failed(failed)),
+                }
             }
             match Box::pin(turn.wait(&failed, free_in, until)).await {
-                Woken::TryAgain => kind = AttemptKind::Woken,
-                Woken::Slot(grant, slot) if HandoverTerms::from(options).accept(&grant) => {
+                None => kind = AttemptKind::Woken,
+                Some((grant, slot)) if HandoverTerms::from(options).accept(&grant) => {
                     return Ok(Taken::Grant(grant, Some(slot)));
                 }
-                Woken::Slot(..) => {}
-                Woken::TimedOut => return Err(self.failed(failed)),
-                Woken::Closed => self.check_open()?,
+                Some(_) => {}
             }
         }
     }

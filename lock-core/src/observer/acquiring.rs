@@ -12,7 +12,8 @@ use crate::options::LockOptions;
 pub(crate) struct Acquiring<'a> {
     reporter: &'a Reporter,
     template: &'a str,
-    started: Instant,
+    /// When the caller asked for the lock.
+    pub(crate) started: Instant,
     outcome: AcquireOutcome,
     /// The caller's span: of its request, usually.
     pub(crate) caller: Span,
@@ -58,11 +59,6 @@ impl<'a> Acquiring<'a> {
             span,
             attempts: Mutex::default(),
         }
-    }
-
-    /// When the caller asked for the lock.
-    pub(crate) fn started(&self) -> Instant {
-        self.started
     }
 
     /// The nodes are asked.

@@ -10,20 +10,11 @@ use super::local_queue::LastAttempt;
 use super::local_queues::{Joined, LocalQueues, QueueTicket};
 use super::turn::{Handover, Turn, Turns};
 use super::wakeups::Listener;
-use crate::engine::{Engine, Grant};
-use crate::error::NodeVote;
+use crate::engine::Engine;
 use crate::kind::Kind;
 use crate::node::LockKeys;
 use crate::options::LockOptions;
 use crate::resource::Resource;
-
-/// How a caller came to the front.
-pub(crate) enum Entered {
-    /// The lock has to be taken from the nodes.
-    Turn(Turn),
-    /// The previous holder handed the lock over.
-    Lock(Box<Grant>, LocalHold),
-}
 
 /// Why a caller did not come to the front.
 pub(crate) enum NotEntered {
@@ -31,8 +22,6 @@ pub(crate) enum NotEntered {
     QueueFull(usize),
     /// Its wait is over, or it does not wait. With what the caller at the front found out last.
     TimedOut(LastAttempt),
-    /// The caller at the front found no majority of the nodes.
-    NoQuorum(Arc<[NodeVote]>),
     /// The manager was closed.
     Closed,
 }
@@ -62,12 +51,12 @@ impl Turns {
         options: &LockOptions,
         until: Instant,
         has_waited: bool,
-    ) -> Result<Entered, NotEntered> {
+    ) -> Result<Handover, NotEntered> {
         let terms = HandoverTerms::from(options);
         let joined = self.queues.join(keys, terms, options.template.as_ref(), has_waited);
         let joined = joined.map_err(NotEntered::QueueFull)?;
         match joined {
-            Joined::Front(queue) => Ok(Entered::Turn(Turn::new(self, queue, keys, terms))),
+            Joined::Front(queue) => Ok(Handover::Turn(Turn::new(self, queue, keys, terms))),
             Joined::Behind(ticket, receiver) => Box::pin(self.wait_behind(keys, terms, ticket, receiver, until)).await,
         }
     }
@@ -80,16 +69,15 @@ impl Turns {
         ticket: QueueTicket<Handover>,
         mut receiver: oneshot::Receiver<Handover>,
         until: Instant,
-    ) -> Result<Entered, NotEntered> {
+    ) -> Result<Handover, NotEntered> {
         tokio::select! {
             biased;
             handover = &mut receiver => match handover {
-                Ok(Handover::Turn(turn)) => Ok(Entered::Turn(turn.pass_to(keys, terms))),
+                Ok(Handover::Turn(turn)) => Ok(Handover::Turn(turn.pass_to(keys, terms))),
                 Ok(Handover::Lock(grant, LocalHold::Turn(turn))) => {
-                    Ok(Entered::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms))))
+                    Ok(Handover::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms))))
                 }
-                Ok(Handover::Lock(grant, slot)) => Ok(Entered::Lock(grant, slot)),
-                Ok(Handover::NoQuorum(votes)) => Err(NotEntered::NoQuorum(votes)),
+                Ok(other) => Ok(other),
                 // Not reached: a turn that is dropped is passed on first.
                 Err(_) => Err(NotEntered::Closed),
             },
@@ -119,11 +107,16 @@ impl Turns {
     /// If callers wait for a lock, or are about to take it: what the one at the front found out last. A caller that does not
     /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
     pub(crate) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {
-        self.queues.callers_before(keys)
+        let queue = self.queues.get(keys.queue())?;
+        queue.with(|queue| queue.has_callers_before(keys.slot().is_some()).then(|| queue.last_attempt.clone()))
     }
 
     /// The locks that callers wait for; or one of the slots: with the template, and the number of callers.
     pub(crate) fn waiting(&self) -> Vec<(LockKeys, Option<Arc<str>>, usize)> {
-        self.queues.waiting()
+        let waiting = self.queues.all().into_iter().map(|(keys, queue)| {
+            let (template, callers) = queue.with(|queue| queue.waiting());
+            (keys, template, callers)
+        });
+        waiting.filter(|(_, _, callers)| *callers > 0).collect()
     }
 }

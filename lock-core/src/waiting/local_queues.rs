@@ -83,22 +83,6 @@ impl<H> LocalQueues<H> {
         next
     }
 
-    /// If callers wait for a lock, or are about to take it: what the one at the front found out last. A caller that does not
-    /// wait would pass them. It passes nobody while the first of them holds the lock, and no others wait.
-    pub(super) fn callers_before(&self, keys: &LockKeys) -> Option<LastAttempt> {
-        let queue = self.get(keys.queue())?;
-        queue.with(|queue| queue.has_callers_before(keys.slot().is_some()).then(|| queue.last_attempt.clone()))
-    }
-
-    /// The locks that callers wait for; or one of the slots: with the template, and the number of callers.
-    pub(super) fn waiting(&self) -> Vec<(LockKeys, Option<Arc<str>>, usize)> {
-        let waiting = |(key, queue): (&ByQueue, &Arc<SharedQueue<H>>)| {
-            let (template, callers) = queue.with(|queue| queue.waiting());
-            (callers > 0).then(|| (key.0.clone(), template, callers))
-        };
-        self.queues.lock().iter().filter_map(waiting).collect()
-    }
-
     /// All queues, by name.
     pub(super) fn all(&self) -> Vec<(LockKeys, Arc<SharedQueue<H>>)> {
         self.queues.lock().iter().map(|(key, queue)| (key.0.clone(), Arc::clone(queue))).collect()

@@ -25,7 +25,7 @@ mod pending_wakeups;
 mod turn;
 mod wakeups;
 
-pub(crate) use self::enter::{Entered, NotEntered};
+pub(crate) use self::enter::NotEntered;
 pub(crate) use self::handover::{HandoverTerms, LocalHold};
 pub(crate) use self::local_queue::LastAttempt;
-pub(crate) use self::turn::{Turn, Turns, Woken};
+pub(crate) use self::turn::{Handover, Turn, Turns};

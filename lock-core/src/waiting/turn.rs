@@ -41,23 +41,13 @@ pub(crate) struct Turn {
 /// What the caller at the front passes to the next one in the local queue.
 ///
 /// Nobody may be there to take it by the time that it arrives: then it is dropped, which passes it on.
-pub(super) enum Handover {
+pub(crate) enum Handover {
+    /// The lock has to be taken from the nodes.
     Turn(Turn),
     /// In this order: if nobody takes it, the lock is released before the turn, or the slot, is passed on.
     Lock(Box<Grant>, LocalHold),
-    NoQuorum(Arc<[NodeVote]>),
-}
-
-/// Why a wait ended.
-pub(crate) enum Woken {
-    /// Try again.
-    TryAgain,
-    /// Another caller of this manager handed its slot over.
-    Slot(Box<Grant>, LocalHold),
-    /// The caller's time is over.
-    TimedOut,
-    /// The manager was closed.
-    Closed,
+    /// It found no majority of the nodes.
+    NoQuorum(LastAttempt),
 }
 
 impl Turn {
@@ -130,35 +120,37 @@ impl Turn {
         self.queue.with(|queue| queue.last_attempt = last_attempt);
     }
 
-    /// No majority of the nodes replied within the node timeout of this time to live. Reports it to the waiters that would not
-    /// give the nodes more time.
-    pub(crate) fn report_no_quorum(&self, votes: &[NodeVote], ttl: Duration) {
-        let votes: Arc<[NodeVote]> = votes.into();
+    /// No majority of the nodes [replied](Self::had_no_quorum) within the node timeout of this time to live. Reports it to the waiters that
+    /// would not give the nodes more time.
+    pub(crate) fn report_no_quorum(&self, ttl: Duration) {
         let engine = &self.turns.engine;
         let given = engine.configured_timeout(ttl);
         // A waiter with a longer timeout might still find a majority, on nodes that are slow.
-        let waiters = self.queue.with(|queue| queue.drain_if(|terms| engine.configured_timeout(terms.ttl) <= given));
+        let would_not_wait = |terms: &HandoverTerms| engine.configured_timeout(terms.ttl) <= given;
+        let (waiters, last_attempt) =
+            self.queue.with(|queue| (queue.drain_if(would_not_wait), queue.last_attempt.clone()));
         for waiter in waiters {
             // A waiter that has just given up needs no answer.
-            drop(waiter.send(Handover::NoQuorum(Arc::clone(&votes))));
+            drop(waiter.send(Handover::NoQuorum(last_attempt.clone())));
         }
     }
 
-    /// Another process holds the lock: waits until the next attempt is due, or a slot is handed over. The next attempt tries a slot
-    /// that nodes let this process take, if they do. `free_in` is when the holder's key expires, if that is known;
-    /// `until` is when the caller gives up. The last attempt is made at that time, not before.
+    /// Another process holds the lock: waits until the next attempt is due, or the manager is closed; or returns the lock, if another caller
+    /// of this manager hands its slot over. The next attempt tries a slot that nodes let this process take, if they do. `free_in` is when
+    /// the holder's key expires, if that is known; `until` is when the caller gives up. The last attempt is made at that time, not before.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost if the future is dropped. A slot that was just handed over is released.
-    pub(crate) async fn wait(&mut self, failed: &FailedAttempt, free_in: Option<Duration>, until: Instant) -> Woken {
-        let now = Instant::now();
-        if now >= until {
-            return Woken::TimedOut;
-        }
+    pub(crate) async fn wait(
+        &mut self,
+        failed: &FailedAttempt,
+        free_in: Option<Duration>,
+        until: Instant,
+    ) -> Option<(Box<Grant>, LocalHold)> {
         let (sender, mut handed) = oneshot::channel();
         let (waits_for_slot, terms) = (self.keys().slot().is_some(), self.at_nodes.terms);
-        let free_at = free_in.map(|free_in| now + free_in);
+        let free_at = free_in.map(|free_in| Instant::now() + free_in);
         let last_attempt = LastAttempt { votes: failed.votes.as_slice().into(), free_at, ..LastAttempt::default() };
         // Not before an attempt failed: a slot that is handed over while one is under way would leave the caller with two.
         drop(self.queue.with(|queue| {
@@ -166,23 +158,23 @@ impl Turn {
             waits_for_slot.then(|| queue.set_front_waiter(Some((terms, sender))))
         }));
         let Turns { engine, listening, .. } = &*self.turns;
-        let woken = tokio::select! {
+        tokio::select! {
             biased;
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
-            Ok(Handover::Lock(grant, slot)) = &mut handed => return Woken::Slot(grant, slot),
-            () = engine.background.closing.cancelled() => Woken::Closed,
-            () = self.at_nodes.wait(engine, listening, &self.queue.wakeups, failed, free_in, until) => Woken::TryAgain,
-        };
+            Ok(Handover::Lock(grant, slot)) = &mut handed => return Some((grant, slot)),
+            () = engine.background.closing.cancelled() => {}
+            () = self.at_nodes.wait(engine, listening, &self.queue.wakeups, failed, free_in, until) => {}
+        }
         if !waits_for_slot {
-            return woken;
+            return None;
         }
         drop(self.queue.with(|queue| queue.set_front_waiter(None)));
         // Chosen only now: what the nodes offer changes while the caller sleeps.
         self.at_nodes.try_offered(self.turns.engine.cluster.size(), &self.queue.wakeups);
         // One may have been handed over meanwhile.
         match handed.try_recv() {
-            Ok(Handover::Lock(grant, slot)) => Woken::Slot(grant, slot),
-            _ => woken,
+            Ok(Handover::Lock(grant, slot)) => Some((grant, slot)),
+            _ => None,
         }
     }
 
