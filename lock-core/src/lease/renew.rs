@@ -23,32 +23,31 @@ pub(super) struct Renewed {
     pub(super) stragglers: Option<Extension>,
 }
 
-/// Renews a lease that is due, up to the verdict. Of the readers that share a grant, one renews it at a time.
-///
-/// A writer shares its grant with nobody, and waits for no round: the one before may hang on a runtime that stalls.
+/// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
 pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
-    if !lease.kind().is_read() {
-        return renew_now(engine, registry, lease).await;
-    }
-    let now = Instant::now();
-    // Readers of one grant are due at the same moment. One round for each would ask the nodes once for every reader of the
-    // process.
-    let Some(_round) = lease.0.grant.begin_round(now, engine.node_timeout(lease.ttl())) else {
-        let due = retry_at(&engine, &lease);
-        return Renewed { lease, due, stragglers: None };
-    };
-    if !lease.renewal_is_due(Instant::now()) {
-        // Another reader has renewed it since this was decided.
-        lease.catch_up();
-        let due = lease.due();
-        return Renewed { lease, due, stragglers: None };
-    }
-    renew_now(engine, registry, lease).await
+    let (due, stragglers) = renew_once(&engine, &registry, &lease).await;
+    Renewed { lease, due, stragglers }
 }
 
-/// One round of renewal. Ends the lease if the nodes lost the lock.
-async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
-    let mut extension = Extension::of_lease(&engine, &lease, extend(&lease.0.grant));
+/// Of the readers that share a grant, one renews it at a time. A writer shares its grant with nobody, and waits for no round: the one before
+/// may hang on a runtime that stalls.
+async fn renew_once(engine: &Arc<Engine>, registry: &LeaseRegistry, lease: &Lease) -> (Instant, Option<Extension>) {
+    let _round = if lease.kind().is_read() {
+        // Readers of one grant are due at the same moment. One round for each would ask the nodes once for every reader of the
+        // process.
+        let Some(round) = lease.0.grant.begin_round(Instant::now(), engine.node_timeout(lease.ttl())) else {
+            return (retry_at(engine, lease), None);
+        };
+        if !lease.renewal_is_due(Instant::now()) {
+            // Another reader has renewed it since this was decided.
+            lease.catch_up();
+            return (lease.due(), None);
+        }
+        Some(round)
+    } else {
+        None
+    };
+    let mut extension = Extension::of_lease(engine, lease, extend(&lease.0.grant));
     // Measured when it is sent: how long the nodes take is no fault of this process, and is not to be reported as one.
     let late = lease.renewal_due().map_or(Duration::ZERO, |due| extension.sent.saturating_duration_since(due));
     match extension.verdict().await {
@@ -57,26 +56,22 @@ async fn renew_now(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lea
             // The lease is extended by now. What is left of the round only repairs nodes, so it must not keep the renewer from
             // its next lease.
             extension.await_stragglers(lease.renewal_due());
-            let due = lease.due();
-            Renewed { lease, due, stragglers: Some(extension) }
+            (lease.due(), Some(extension))
         }
         Verdict::Lost => {
             lease.0.hold.renewal_ended(RenewalOutcome::Lost);
-            lose(&registry, &lease);
+            lose(registry, lease);
             // Due at once: the renewer finds that it has ended, and does not look at it again.
-            Renewed { lease, due: Instant::now(), stragglers: None }
+            (Instant::now(), None)
         }
         // It was released, or ended otherwise, before a majority had replied: that says nothing about the nodes.
-        Verdict::Unknown if lease.loss().is_some_and(|reason| reason != LossReason::Expired) => {
-            Renewed { lease, due: Instant::now(), stragglers: None }
-        }
+        Verdict::Unknown if lease.loss().is_some_and(|reason| reason != LossReason::Expired) => (Instant::now(), None),
         Verdict::Unknown => {
             // One is logged: the warning is about the lease, and not about each node.
             let first_error = extension.errors.into_iter().next();
             let first_error = first_error.map(|(node, error)| (engine.cluster.members[node].node.name(), error));
             lease.0.hold.renewal_unknown(lease.remaining(), first_error);
-            let due = retry_at(&engine, &lease);
-            Renewed { lease, due, stragglers: None }
+            (retry_at(engine, lease), None)
         }
     }
 }
