@@ -27,8 +27,8 @@ impl Background {
         let (stop, unawaited) = (CancellationToken::new(), Arc::new(UnawaitedReleases::default()));
         let home = Home::new(stop.clone());
         home.add({
-            let (unawaited, stop) = (Arc::clone(&unawaited), stop.clone());
-            move || Arc::clone(&unawaited).watch(stop.clone())
+            let unawaited = Arc::clone(&unawaited);
+            move || Arc::clone(&unawaited).watch()
         });
         Self {
             tracker: TaskTracker::new(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
@@ -91,7 +92,7 @@ impl Home {
         Self { id, stop, is_vacant: AtomicBool::new(true), ..Self::default() }
     }
 
-    /// Keeps the nodes of a cluster up to date from now on. It is stopped by the same token.
+    /// Keeps the nodes of a cluster up to date from now on.
     pub(super) fn keep(&self, cluster: &Arc<Cluster>) {
         self.clusters.lock().push(Arc::clone(cluster));
         let cluster = Arc::clone(cluster);
@@ -103,12 +104,17 @@ impl Home {
         clusters.iter().for_each(|cluster| with(cluster));
     }
 
-    /// Adds background work, which is started on every new home. It must end when the engine is dropped.
+    /// Adds background work, which is started on every new home, until that is stopped: so it ends when the engine is dropped.
     pub(crate) fn add<F>(&self, work: impl Fn() -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.works.lock().push(Work { start: Box::new(move || Box::pin(work())), tasks: Vec::new() });
+        let stop = self.stop.clone();
+        let start = move || {
+            let (stop, work) = (stop.clone(), work());
+            async move { _ = stop.run_until_cancelled(work).await }.boxed()
+        };
+        self.works.lock().push(Work { start: Box::new(start), tasks: Vec::new() });
     }
 
     /// The runtime that is the home, if there ever was one.

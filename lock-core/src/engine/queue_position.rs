@@ -36,7 +36,7 @@ impl Engine {
         if nodes.is_empty() {
             return;
         }
-        let mut round = Round::new(&self.cluster, keys, LEAVE_TIMEOUT);
+        let mut round = Round::until(&self.cluster, keys, Instant::now() + LEAVE_TIMEOUT);
         for node in nodes.iter() {
             round.send(node, Operation::LeaveQueue);
         }

@@ -187,11 +187,6 @@ impl Release {
         }
     }
 
-    /// Whether the replies that are missing decide nothing, and no node has to be asked again.
-    fn is_settled(&self) -> bool {
-        self.verdict.is_some() && self.failed.is_empty()
-    }
-
     fn set_verdict(&mut self, verdict: Verdict) {
         if self.verdict.is_none() && verdict == Verdict::Unknown && self.was_granted {
             let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
@@ -245,14 +240,10 @@ impl Release {
     /// Moves what is left of the release out, for the background: the round, the nodes that are missing, the votes, the errors and the
     /// tracking token. `self` keeps copies of the rest, and has nothing more to do.
     fn take(&mut self) -> Self {
-        let mut round = self.round.take();
-        if let Some(round) = &mut round {
-            round.detach();
-        }
         Self {
             engine: Arc::clone(&self.engine),
             keys: self.keys.clone(),
-            round,
+            round: self.round.take().map(Round::detached),
             unacknowledged: std::mem::take(&mut self.unacknowledged),
             tally: std::mem::replace(&mut self.tally, Tally::new(0)),
             failed: std::mem::take(&mut self.failed),

@@ -29,7 +29,8 @@ pub(crate) struct Round {
     /// Requests to nodes to which the first connection is being made. Polling the round sends them, so that nothing is sent after it
     /// was dropped.
     waiting: Vec<WaitingRequest>,
-    deadline: Instant,
+    /// Until when the replies are awaited, if nothing moves it.
+    pub(super) deadline: Instant,
     /// How much the deadline may be moved by requests that are written before it.
     time_from_write: Option<TimeFromWrite>,
     /// Whether the deadline was moved because the nodes are late.
@@ -53,11 +54,6 @@ struct WaitingRequest {
 }
 
 impl Round {
-    /// A round whose replies are awaited for `timeout` from now on.
-    pub(crate) fn new(cluster: &Arc<Cluster>, keys: &LockKeys, timeout: Duration) -> Self {
-        Self::until(cluster, keys, Instant::now() + timeout)
-    }
-
     /// A round whose replies are awaited until `deadline`.
     pub(crate) fn until(cluster: &Arc<Cluster>, keys: &LockKeys, deadline: Instant) -> Self {
         let (cluster, keys, replies) = (Arc::clone(cluster), keys.clone(), Replies::new(cluster.size()));
@@ -154,14 +150,9 @@ impl Round {
         self.replies.wake_after(1);
     }
 
-    /// Until when the replies are awaited, if nothing moves it.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// Prepares the round for being awaited by another task, which may be on another runtime.
-    pub(crate) fn detach(&mut self) {
-        self.timer = None;
+    pub(crate) fn detached(self) -> Self {
+        Self { timer: None, ..self }
     }
 
     /// Sets another deadline, and wakes the waiting task for each reply.

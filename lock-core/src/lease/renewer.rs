@@ -2,7 +2,6 @@ use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::LeaseRegistry;
 use super::renew::renew;
@@ -14,7 +13,7 @@ const MAX_RENEWALS: usize = 1024;
 
 /// Renews each lease of a manager at a third of its time to live, until `max_hold`, and ends it when its validity is over. This
 /// is one task for all leases, which sleeps until the first of them is due.
-pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: CancellationToken) {
+pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>) {
     // The renewer before this one may have been dropped in the middle of a renewal, together with its runtime.
     registry.take_over();
     let (mut renewals, mut stragglers) = (FuturesUnordered::new(), FuturesUnordered::new());
@@ -40,7 +39,6 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>, stop: Cancellation
         let (room, next) = (renewals.len() < MAX_RENEWALS, registry.next_due());
         tokio::select! {
             biased;
-            () = stop.cancelled() => return,
             Some(renewed) = renewals.next() => {
                 registry.reschedule(&renewed.lease, renewed.due);
                 // With that many slow rounds, the rest of this one is dropped: the next renewal puts back what is missing.

@@ -32,22 +32,12 @@ pub(super) struct Listener {
 impl Listener {
     /// Adds the listener to the background work of the engine.
     pub(super) fn add_to(engine: &Engine, listening: &Arc<Listening>, turns: &Weak<Turns>) {
-        let listener =
-            Self { cluster: Arc::clone(&engine.cluster), listening: Arc::clone(listening), turns: Weak::clone(turns) };
-        let (listener, stop) = (Arc::new(listener), engine.background.stopped());
-        engine.background.home.add(move || {
-            let (listener, stop) = (Arc::clone(&listener), stop.clone());
-            async move {
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => {}
-                    () = listener.listen() => {}
-                }
-            }
-        });
+        let (cluster, listening) = (Arc::clone(&engine.cluster), Arc::clone(listening));
+        let listener = Arc::new(Self { cluster, listening, turns: Weak::clone(turns) });
+        engine.background.home.add(move || Arc::clone(&listener).listen());
     }
 
-    async fn listen(&self) {
+    async fn listen(self: Arc<Self>) {
         join_all((0..self.cluster.size()).map(|node| self.listen_to(node))).await;
     }
 

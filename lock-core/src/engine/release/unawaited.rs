@@ -54,7 +54,7 @@ impl Unawaited {
     pub(super) fn leave(release: Release) {
         let Some(round) = &release.round else { return };
         round.await_all_or_error();
-        let (engine, until) = (Arc::clone(&release.engine), release.waits_until(round.deadline()));
+        let (engine, until) = (Arc::clone(&release.engine), release.waits_until(round.deadline));
         let (background, unawaited) = (&engine.background, Arc::new(Self(Mutex::new(None))));
         let mut waiting = unawaited.0.lock();
         let place = background.unawaited.add(until, Left::Waiting(Arc::clone(&unawaited)));
@@ -146,12 +146,11 @@ impl UnawaitedReleases {
     }
 
     /// Looks at each release when its time is over.
-    pub(crate) async fn watch(self: Arc<Self>, stop: CancellationToken) {
+    pub(crate) async fn watch(self: Arc<Self>) {
         loop {
             let next = self.next_look(Instant::now());
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return,
                 () = self.earlier.notified() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             }
@@ -191,7 +190,7 @@ impl UnawaitedReleases {
 impl Release {
     /// Until when it is left alone, at most: to a deadline if it is undecided, or until its key has expired if it is settled.
     fn waits_until(&self, deadline: Instant) -> Instant {
-        if self.is_settled() { self.expires } else { deadline }
+        if self.verdict.is_some() && self.failed.is_empty() { self.expires } else { deadline }
     }
 
     /// Counts the replies that have arrived. Ready when none is missing.

@@ -226,8 +226,8 @@ impl LockManagerBuilder {
         }
         let leases = Arc::new(LeaseRegistry::default());
         background.home.add({
-            let (leases, stop) = (Arc::clone(&leases), background.stopped());
-            move || run_renewer(Arc::clone(&leases), stop.clone())
+            let leases = Arc::clone(&leases);
+            move || run_renewer(Arc::clone(&leases))
         });
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
