@@ -132,22 +132,18 @@ impl<'a> Attempt<'a> {
 
     /// Sends the acquire to all nodes, and not to a majority: which nodes are slow shows only when they are. With an outbox, it is put there.
     fn send(&mut self, mut outbox: Option<&mut Outbox>) {
-        let acquire = self.acquire();
-        for node in 0..self.engine.cluster.size() {
-            self.acquires.send_when_joined(node, acquire, outbox.as_deref_mut());
-        }
-    }
-
-    fn acquire(&self) -> Operation {
         let grant = &self.record.grant;
-        Operation::Acquire {
+        let acquire = Operation::Acquire {
             owner: grant.owner(),
             ttl: grant.ttl(),
             // With it, nodes whose fences differ assign the same token, and there is nothing to confirm.
             hint: self.engine.cluster.clock_at(grant.sent),
             tokens: self.wanted.tokens,
-            since: self.record.positions().and_then(|positions| positions.since),
+            since: self.record.waits_since(),
             kind: self.wanted.options.kind,
+        };
+        for node in 0..self.engine.cluster.size() {
+            self.acquires.send_when_joined(node, acquire, outbox.as_deref_mut());
         }
     }
 
@@ -183,7 +179,7 @@ impl<'a> Attempt<'a> {
     /// `None` if the roster changed meanwhile: the attempt was undone, and is to be made again.
     fn conclude(self, decided: Option<Step>) -> Option<Result<Box<Grant>, FailedAttempt>> {
         // From then on, what other callers hear counts against an outage.
-        let began = self.patience.waits_since();
+        let began = self.patience.waits_since;
         let Self { engine, wanted: &Wanted { options, .. }, .. } = self;
         let outcome = self.settle(decided.as_ref().unwrap_or(&NO_QUORUM));
         decided?;
@@ -258,7 +254,7 @@ impl<'a> Attempt<'a> {
     /// A node has refused a caller that waits. It may call it at any moment, and keeps the lock for it for a while; and a node votes once in an
     /// attempt. So the votes that are missing are not awaited for all of that time.
     fn await_less(&mut self) {
-        if self.record.positions().is_some_and(|positions| positions.since.is_some()) {
+        if self.record.waits_since().is_some() {
             let least = self.engine.cluster.answers.reply_time().expected() * 2;
             let until = self.sent() + least.max(RESERVATION_TTL / 2);
             self.acquires.await_no_longer_than(until);

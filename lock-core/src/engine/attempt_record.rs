@@ -1,4 +1,5 @@
 use std::mem::take;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport, SlotOffers};
@@ -48,15 +49,14 @@ impl<'a> AttemptRecord<'a> {
         }
     }
 
-    /// The queue positions of the caller, if it waits.
-    pub(super) fn positions(&self) -> Option<&QueuePositions> {
-        self.positions.as_deref()
+    /// Since when the caller waits in the queues, if it does.
+    pub(super) fn waits_since(&self) -> Option<NonZeroU64> {
+        self.positions.as_deref()?.since
     }
 
     /// Whether the caller waits in the queues, and no node has granted.
     pub(super) fn only_refused(&self) -> bool {
-        let waits = self.positions().is_some_and(|positions| positions.since.is_some());
-        waits && !self.votes.iter().any(|vote| matches!(vote, Vote::Granted { .. }))
+        self.waits_since().is_some() && !self.votes.iter().any(|vote| matches!(vote, Vote::Granted { .. }))
     }
 
     /// Records what a reply to the acquire says of the node: whether it may hold the key, and whether it has a queue position.

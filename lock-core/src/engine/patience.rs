@@ -14,18 +14,13 @@ pub(super) struct Patience<'a> {
     engine: &'a Engine,
     wanted: &'a Wanted<'a>,
     sent: Instant,
-    /// When it was sent, or later by as long as this process did not run.
-    waits_since: Instant,
+    /// Since when the nodes have had time to reply: when it was sent, or later by as long as this process did not run.
+    pub(super) waits_since: Instant,
 }
 
 impl<'a> Patience<'a> {
     pub(super) fn new(engine: &'a Engine, wanted: &'a Wanted<'a>, sent: Instant) -> Self {
         Self { engine, wanted, sent, waits_since: sent }
-    }
-
-    /// Since when the nodes have had time to reply.
-    pub(super) fn waits_since(&self) -> Instant {
-        self.waits_since
     }
 
     /// Until when the replies of a round are awaited after its deadline. What was done is not undone while it may still count: not if the
