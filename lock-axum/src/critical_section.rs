@@ -13,6 +13,9 @@ use crate::rejection::LockRejection;
 use crate::response_body::hold_until_end;
 use crate::until_lost::{Completed, until_lost};
 
+/// Answers a lock error, instead of the problem document.
+pub(crate) type AnswerError = dyn Fn(LockError) -> Response + Send + Sync;
+
 /// Acquires the lock of a request, or the locks. If the request carries a delegation, and the policy is to adopt it, that is
 /// adopted instead, and refused rather than replaced by a lock of its own: its sender holds the lock.
 ///
@@ -28,7 +31,7 @@ pub(crate) async fn enter<R: Resources>(
     resources: &R,
     carried: impl FnOnce() -> Carried,
     policy: &Policy,
-    on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
+    on_error: Option<&AnswerError>,
 ) -> Result<R::Guard, LockRejection> {
     // Boxed, because most requests carry nothing.
     if policy.adopt
@@ -106,11 +109,7 @@ pub(crate) fn finish_response(
 }
 
 /// The rejection that is answered instead of the handler's response.
-pub(crate) fn reject(
-    error: LockError,
-    policy: &Policy,
-    on_error: Option<&(dyn Fn(LockError) -> Response + Sync)>,
-) -> LockRejection {
+pub(crate) fn reject(error: LockError, policy: &Policy, on_error: Option<&AnswerError>) -> LockRejection {
     match on_error {
         Some(on_error) => LockRejection::answered_by(on_error, error),
         None => LockRejection::new(error, policy),

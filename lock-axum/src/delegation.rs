@@ -56,7 +56,8 @@ impl<S: Sync> FromRequestParts<S> for Delegated {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, LockRejection> {
         let locks: LockManager = parts.extensions.get().cloned().ok_or(Cause::NoManager)?;
-        let adopted = Carried::by(&parts.headers).adopt(&locks, Expected::default(), Policy::new().retry_after).await?;
+        let adopted =
+            Carried::by(&parts.headers).adopt(&locks, Expected::default(), Policy::default().retry_after).await?;
         let missing = "the request carries no delegation: the header `lock-delegation` is missing";
         Ok(Self(adopted.ok_or(Cause::NotDelegated(missing))?))
     }

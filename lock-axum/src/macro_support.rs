@@ -14,7 +14,7 @@ use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
 pub use crate::buffered_bytes::BufferedBytes;
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
-use crate::critical_section;
+use crate::critical_section::{self, AnswerError};
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
 pub use crate::guard::{Guard, Held, Resources};
@@ -165,7 +165,7 @@ impl<G: Guard> Entered<G> {
         on_error: Option<fn(LockError) -> Response>,
     ) -> Boxed<Result<Self, LockRejection>> {
         Box::pin(async move {
-            let answer = on_error.as_ref().map(answer);
+            let answer = on_error.as_ref().map(|on_error| on_error as &AnswerError);
             let guard = critical_section::enter(&locks, &resources, || carried, &policy, answer).await?;
             drop(read);
             Ok(Self { guard, policy, on_error })
@@ -182,14 +182,10 @@ impl<G: Guard> Entered<G> {
             let finish = |Completed { output, guard }| {
                 critical_section::finish_response(output, guard, &policy, &UPGRADE_NOT_HELD)
             };
-            let answer = on_error.as_ref().map(answer);
+            let answer = on_error.as_ref().map(|on_error| on_error as &AnswerError);
             section.await.and_then(finish).map_err(|error| critical_section::reject(error, &policy, answer))
         })
     }
-}
-
-fn answer(on_error: &fn(LockError) -> Response) -> &(dyn Fn(LockError) -> Response + Sync) {
-    on_error
 }
 
 /// Runs the body of a function under its lock, in the caller's task.

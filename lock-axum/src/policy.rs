@@ -125,9 +125,8 @@ macro_rules! with_settings {
     }};
 }
 
-impl Policy {
-    /// The default policy.
-    pub const fn new() -> Self {
+impl Default for Policy {
+    fn default() -> Self {
         Self {
             kind: Kind::Write,
             ttl: None,
@@ -144,7 +143,9 @@ impl Policy {
             templates: Vec::new(),
         }
     }
+}
 
+impl Policy {
     /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
         let request = with_settings!(self, locks.lock(resource)).kind(self.kind);
@@ -162,11 +163,5 @@ impl Policy {
             _ => (resources, &[][..]),
         };
         with_settings!(self, locks.lock_all(written)).read(read).templates(self.templates.iter().cloned())
-    }
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self::new()
     }
 }

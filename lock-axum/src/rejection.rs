@@ -8,6 +8,7 @@ use lock_core::LockError;
 use lock_core::delegation::AdoptError;
 use thiserror::Error;
 
+use crate::critical_section::AnswerError;
 use crate::key_error::KeyError;
 use crate::policy::Policy;
 use crate::problem::{DELEGATION_REFUSED, KEY_INVALID, LOST, Problem, Retry, UNAVAILABLE};
@@ -107,7 +108,7 @@ impl LockRejection {
     }
 
     /// The response of the user's `on_error`, unless it is no error although the lock was lost.
-    pub(crate) fn answered_by(on_error: &(dyn Fn(LockError) -> Response + Sync), error: LockError) -> Self {
+    pub(crate) fn answered_by(on_error: &AnswerError, error: LockError) -> Self {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
         log_mistake(&error);
         let response = on_error(error);
@@ -126,13 +127,13 @@ impl From<Cause> for LockRejection {
 
 impl From<LockError> for LockRejection {
     fn from(error: LockError) -> Self {
-        Self::new(error, &Policy::new())
+        Self::new(error, &Policy::default())
     }
 }
 
 impl From<AdoptError> for LockRejection {
     fn from(error: AdoptError) -> Self {
-        Cause::Adopt { error, retry_after: Policy::new().retry_after }.into()
+        Cause::Adopt { error, retry_after: Policy::default().retry_after }.into()
     }
 }
 

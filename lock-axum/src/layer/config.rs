@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::response::Response;
-use lock_core::{LockError, LockManager};
+use lock_core::LockManager;
 
 use super::resource::ResourceSource;
+use crate::critical_section::AnswerError;
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, Policy};
 use crate::upload::DEFAULT_TIMEOUT_MS;
@@ -18,7 +18,7 @@ pub(super) struct Config {
     pub(super) locks: LockManager,
     pub(super) resource: ResourceSource,
     pub(super) policy: Policy,
-    pub(super) on_error: Option<Arc<OnError>>,
+    pub(super) on_error: Option<Arc<AnswerError>>,
     /// The most bytes of a request body that are buffered before the lock is acquired; `None` does not buffer the body.
     pub(super) body_limit: Option<usize>,
     /// How long that may take.
@@ -28,15 +28,12 @@ pub(super) struct Config {
     pub(super) upgrade_not_held: LogOnce,
 }
 
-/// Answers a lock error, instead of the problem document.
-pub(super) type OnError = dyn Fn(LockError) -> Response + Send + Sync;
-
 impl Config {
     pub(super) fn new(locks: LockManager, resource: ResourceSource) -> Self {
         Self {
             locks,
             resource,
-            policy: Policy::new(),
+            policy: Policy::default(),
             on_error: None,
             body_limit: Some(DEFAULT_BODY_LIMIT),
             body_timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),

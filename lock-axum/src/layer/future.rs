@@ -13,13 +13,7 @@ use axum::response::Response;
 /// case the lock is released after the handler has ended.
 // Boxed, because its steps are one `async` block, whose type cannot be named: a hand-written state machine would have
 // to name the futures of the lock and of the user's closures.
-pub struct ResponseFuture<E>(Pin<Box<dyn Future<Output = Result<Response, E>> + Send>>);
-
-impl<E> ResponseFuture<E> {
-    pub(super) fn new(future: impl Future<Output = Result<Response, E>> + Send + 'static) -> Self {
-        Self(Box::pin(future))
-    }
-}
+pub struct ResponseFuture<E>(pub(super) Pin<Box<dyn Future<Output = Result<Response, E>> + Send>>);
 
 impl<E> Future for ResponseFuture<E> {
     type Output = Result<Response, E>;

@@ -99,8 +99,12 @@ where
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         match &self.config.resource {
-            ResourceSource::One(source) => ResponseFuture::new(self.config.respond(source.clone(), inner, request)),
-            ResourceSource::Set(source) => ResponseFuture::new(self.config.respond(source.clone(), inner, request)),
+            ResourceSource::One(source) => {
+                ResponseFuture(Box::pin(self.config.respond(source.clone(), inner, request)))
+            }
+            ResourceSource::Set(source) => {
+                ResponseFuture(Box::pin(self.config.respond(source.clone(), inner, request)))
+            }
         }
     }
 }
@@ -140,7 +144,9 @@ impl Config {
             }
             let carried = || Carried::by(&parts.headers);
             let guard =
-                match critical_section::enter(&this.locks, &resources, carried, &this.policy, this.on_error()).await {
+                match critical_section::enter(&this.locks, &resources, carried, &this.policy, this.on_error.as_deref())
+                    .await
+                {
                     Ok(guard) => guard,
                     Err(rejection) => return Ok(rejection.into_response()),
                 };
@@ -186,11 +192,7 @@ impl Config {
     }
 
     fn reject(&self, error: LockError) -> Response {
-        critical_section::reject(error, &self.policy, self.on_error()).into_response()
-    }
-
-    fn on_error(&self) -> Option<&(dyn Fn(LockError) -> Response + Sync)> {
-        self.on_error.as_deref().map(|on_error| on_error as _)
+        critical_section::reject(error, &self.policy, self.on_error.as_deref()).into_response()
     }
 }
 

@@ -36,16 +36,16 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     }
 
     if options.is_empty() {
-        return quote_spanned!(site=> #krate::__private::Policy::new());
+        return quote_spanned!(site=> <#krate::__private::Policy as ::core::default::Default>::default());
     }
-    // Assignments, because `..Policy::new()` in a struct expression is a clippy warning if it fills in no field.
+    // Assignments, because `..Policy::default()` in a struct expression is a clippy warning if it fills in no field.
     let assignments = options.into_iter().map(|(name, value)| {
         let name = Ident::new(name, site);
         quote_spanned!(site=> __policy.#name = #value;)
     });
     quote_spanned! {site=>
         {
-            let mut __policy = #krate::__private::Policy::new();
+            let mut __policy = <#krate::__private::Policy as ::core::default::Default>::default();
             #(#assignments)*
             __policy
         }
