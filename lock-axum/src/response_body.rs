@@ -32,20 +32,15 @@ struct HeldLock<G> {
 }
 
 /// Keeps the lock until the end of a response's body. A body that is empty has ended already.
-pub(crate) fn hold_until_end(response: Response, guard: impl Guard) -> Response {
+pub(crate) fn hold_until_end(response: Response, mut guard: impl Guard) -> Response {
     if http_body::Body::is_end_stream(response.body()) {
         return response;
     }
-    response.map(|body| Body::new(LockedBody::new(body, guard)))
-}
-
-impl<G: Guard> LockedBody<G> {
-    fn new(inner: Body, mut guard: G) -> Self {
-        // An outer layer on the same resource ends when it has the response, before the body.
-        guard.keep_beyond_outer();
-        let lost = Box::pin(Held::lost((*guard).clone()));
-        Self { inner, lock: Some(HeldLock { lost, scope: None, guard }), lost: false }
-    }
+    // An outer layer on the same resource ends when it has the response, before the body.
+    guard.keep_beyond_outer();
+    let lost = Box::pin(Held::lost((*guard).clone()));
+    let lock = Some(HeldLock { lost, scope: None, guard });
+    response.map(|inner| Body::new(LockedBody { inner, lock, lost: false }))
 }
 
 impl<G: Guard> HeldLock<G> {
