@@ -31,14 +31,6 @@ struct OuterLock<'a> {
     lease: Lease,
 }
 
-/// Why a set whose locks were all taken is not complete.
-enum Incomplete<'a> {
-    /// One of them was lost, or has too little validity left.
-    Lost,
-    /// Too few nodes said whether this one is still held.
-    Unknown(Caller<'a>),
-}
-
 impl Inner {
     /// Takes the locks of a set: all or none. Of two members with one name, the first counts: those to write come before those to read.
     pub(super) async fn acquire_all(&self, set: &[SetMember]) -> Result<SetGuard, LockError> {
@@ -118,7 +110,7 @@ impl Inner {
             } else {
                 self.gather(locks, &leases).await?
             };
-            let mut incomplete = Incomplete::Lost;
+            let mut incomplete = first.expired();
             if let Some(mut guards) = gathered {
                 // Before the set is complete: these may have to be renewed first.
                 let shared = share_all(outer).await?;
@@ -135,38 +127,36 @@ impl Inner {
             leases.iter().try_for_each(Lease::check)?;
             first.check_open()?;
             if Instant::now() >= first.until() {
-                return Err(match incomplete {
-                    Incomplete::Lost => first.expired(),
-                    Incomplete::Unknown(caller) => caller.no_quorum(),
-                });
+                return Err(incomplete);
             }
         }
     }
 
     /// Makes the leases of a set one, and counts `max_hold` from now on. The nodes are asked again about those that were taken a while
     /// ago: they may have been evicted, or have less validity left than the caller asks for.
-    async fn complete<'a>(
-        &self,
-        locks: &[SetLock<'a>],
-        guards: &[LockGuard],
-        outer: &[Lease],
-    ) -> Result<(), Incomplete<'a>> {
-        let LockOptions { min_validity, max_hold, .. } = *locks[0].caller.options;
+    ///
+    /// # Errors
+    ///
+    /// What to tell the caller if its time is over: one of the locks was lost, or has too little validity left, or too few nodes said
+    /// whether it is still held.
+    async fn complete(&self, locks: &[SetLock<'_>], guards: &[LockGuard], outer: &[Lease]) -> Result<(), LockError> {
+        let first = &locks[0].caller;
+        let LockOptions { min_validity, max_hold, .. } = *first.options;
         let own: Vec<_> = guards.iter().map(LockGuard::lease).collect();
         let verdicts = join_all(own.iter().map(|lease| is_still_held(&self.leases, lease, min_validity))).await;
         for (verdict, lock) in verdicts.into_iter().zip(locks) {
             match verdict {
                 Verdict::Held => {}
-                Verdict::Lost => return Err(Incomplete::Lost),
-                Verdict::Unknown => return Err(Incomplete::Unknown(lock.caller)),
+                Verdict::Lost => return Err(first.expired()),
+                Verdict::Unknown => return Err(lock.caller.no_quorum()),
             }
         }
         if own.iter().chain(outer).any(|lease| lease.remaining() < min_validity) {
-            return Err(Incomplete::Lost);
+            return Err(first.expired());
         }
         tie(&own, outer);
         own.iter().for_each(|lease| self.leases.begin_hold(lease, max_hold));
-        if own.iter().chain(outer).all(Lease::is_valid) { Ok(()) } else { Err(Incomplete::Lost) }
+        if own.iter().chain(outer).all(Lease::is_valid) { Ok(()) } else { Err(first.expired()) }
     }
 
     /// Makes one attempt for each lock. A caller that does not wait passes nobody who has a place in a local queue.
