@@ -246,23 +246,10 @@ impl LockRequest {
         // Declared after the guard, and so dropped before it: the work ends before the lock does.
         let scope = lease.as_scope();
         let work = scope.call(|| work(lease.clone()));
-        let working = scope.enter(work);
-        run_until_lost(lease.lost(), || lease.check(), || lease.lost_error(), working).await
+        tokio::select! {
+            biased;
+            () = lease.lost() => Err(lease.lost_error()),
+            output = scope.enter(work) => lease.check().map(|()| output),
+        }
     }
-}
-
-/// Runs the work of a holder, of one lock or of several, and drops it when the lock is lost.
-pub(super) async fn run_until_lost<T>(
-    lost: impl Future<Output = ()>,
-    check: impl FnOnce() -> Result<(), LockError>,
-    lost_error: impl FnOnce() -> LockError,
-    working: impl Future<Output = T>,
-) -> Result<T, LockError> {
-    let output = tokio::select! {
-        biased;
-        () = lost => None,
-        output = working => Some(output),
-    };
-    check()?;
-    output.ok_or_else(lost_error)
 }

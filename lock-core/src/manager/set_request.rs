@@ -2,7 +2,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::request::run_until_lost;
 use super::string_list::StringList;
 use crate::error::LockError;
 use crate::kind::Kind;
@@ -218,7 +217,10 @@ impl SetRequest {
         // Declared after the guard, and so dropped before it: the work ends before the locks do.
         let scope = leases.as_scope();
         let work = scope.call(|| work(leases.clone()));
-        let working = scope.enter(work);
-        run_until_lost(leases.lost(), || leases.check(), || leases.lost_error(), working).await
+        tokio::select! {
+            biased;
+            () = leases.lost() => Err(leases.lost_error()),
+            output = scope.enter(work) => leases.check().map(|()| output),
+        }
     }
 }
