@@ -15,44 +15,36 @@ use super::value::{self, Choice};
 use crate::diagnostics::{Diagnostics, did_you_mean, list};
 use crate::limits::{BODY_TIMEOUT, MAX_HOLD, PERMITS, RETRY_AFTER, TTL, WAIT};
 
-/// The name of an argument, with an example of its value for diagnostics. Only `state` has no value.
-struct Known {
-    name: &'static str,
-    example: &'static str,
-}
-
-const KNOWN: [Known; 19] = [
-    Known { name: "resource", example: "\"stock:{sku}\"" },
-    Known { name: "key", example: "format!(\"stock:{sku}\")" },
-    Known { name: "ttl", example: "\"10s\"" },
-    Known { name: "wait", example: "\"2s\"" },
-    Known { name: "max_hold", example: "\"1m\"" },
-    Known { name: "renew", example: "true" },
-    Known { name: "hold", example: "\"body\"" },
-    Known { name: "adopt", example: "true" },
-    Known { name: "mode", example: "\"read\"" },
-    Known { name: "permits", example: "3" },
-    Known { name: "on_lost", example: "\"cancel\"" },
-    Known { name: "on_disconnect", example: "\"finish\"" },
-    Known { name: "busy_status", example: "409" },
-    Known { name: "retry_after", example: "\"1s\"" },
-    Known { name: "body_timeout", example: "\"30s\"" },
-    Known { name: "on_error", example: "path::to::function" },
-    Known { name: "manager", example: "self.locks" },
-    Known { name: "state", example: "" },
-    Known { name: "crate", example: "::lock_axum" },
+/// The name of each argument, with an example of its value for diagnostics. Only `state` has no value.
+const KNOWN: [(&str, &str); 19] = [
+    ("resource", "\"stock:{sku}\""),
+    ("key", "format!(\"stock:{sku}\")"),
+    ("ttl", "\"10s\""),
+    ("wait", "\"2s\""),
+    ("max_hold", "\"1m\""),
+    ("renew", "true"),
+    ("hold", "\"body\""),
+    ("adopt", "true"),
+    ("mode", "\"read\""),
+    ("permits", "3"),
+    ("on_lost", "\"cancel\""),
+    ("on_disconnect", "\"finish\""),
+    ("busy_status", "409"),
+    ("retry_after", "\"1s\""),
+    ("body_timeout", "\"30s\""),
+    ("on_error", "path::to::function"),
+    ("manager", "self.locks"),
+    ("state", ""),
+    ("crate", "::lock_axum"),
 ];
 
-const HOLD: [Choice; 2] =
-    [Choice { literal: "body", variant: "BodyEnd" }, Choice { literal: "session", variant: SESSION_END }];
+const HOLD: [Choice; 2] = [("body", "BodyEnd"), ("session", SESSION_END)];
 /// The variant of `HoldUntil` that takes a parameter.
 const SESSION_END: &str = "SessionEnd";
 
-const MODE: [Choice; 2] = [Choice { literal: "read", variant: "Read" }, Choice { literal: "write", variant: "Write" }];
-const ON_LOST: [Choice; 2] =
-    [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
-const ON_DISCONNECT: [Choice; 2] =
-    [Choice { literal: "finish", variant: "Finish" }, Choice { literal: "cancel", variant: "Cancel" }];
+const MODE: [Choice; 2] = [("read", "Read"), ("write", "Write")];
+const ON_LOST: [Choice; 2] = [("cancel", "Cancel"), ("continue", "Continue")];
+const ON_DISCONNECT: [Choice; 2] = [("finish", "Finish"), ("cancel", "Cancel")];
 const BUSY_STATUS: [u16; 4] = [409, 423, 429, 503];
 
 /// The arguments of the attribute. `None` leaves the choice to the lock manager.
@@ -212,7 +204,7 @@ impl Args {
 
 /// Parses one `name = value`, or `state`.
 fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Option<Expr>)> {
-    let names = || KNOWN.iter().map(|known| known.name);
+    let names = || KNOWN.iter().map(|(name, _)| *name);
     if input.peek(syn::LitStr) {
         return Err(input.error("expected a named argument: write `resource = \"…\"`"));
     }
@@ -220,7 +212,7 @@ fn argument(input: ParseStream<'_>) -> syn::Result<(Ident, Option<Expr>)> {
         return Err(input.error(format!("expected the name of an argument: one of {}", list(names()))));
     }
     let name = Ident::parse_any(input)?;
-    let Some(Known { example, .. }) = KNOWN.iter().find(|known| name == known.name) else {
+    let Some((_, example)) = KNOWN.iter().find(|(known, _)| name == known) else {
         let hint = did_you_mean(&name.to_string(), names());
         let message = format!("unknown argument `{name}`{hint} (expected one of {})", list(names()));
         return Err(Error::new(name.span(), message));

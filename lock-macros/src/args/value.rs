@@ -32,23 +32,20 @@ pub(crate) fn boolean(name: &str, value: &Expr) -> syn::Result<bool> {
     }
 }
 
-/// A string that selects a variant of an enum.
-pub(crate) struct Choice {
-    pub(crate) literal: &'static str,
-    pub(crate) variant: &'static str,
-}
+/// A string, and the variant of an enum that it selects.
+pub(crate) type Choice = (&'static str, &'static str);
 
 /// One of several strings; yields the variant that it selects.
 pub(crate) fn choice(name: &str, value: &Expr, choices: &[Choice]) -> syn::Result<Ident> {
-    let literals = || choices.iter().map(|choice| choice.literal);
+    let literals = || choices.iter().map(|(literal, _)| *literal);
     let expected = format!(
         "`{name}` must be {}",
         literals().map(|literal| format!("{literal:?}")).collect::<Vec<_>>().join(" or ")
     );
     let literal = string(value, &expected)?;
     let written = literal.value();
-    match choices.iter().find(|choice| choice.literal == written) {
-        Some(choice) => Ok(Ident::new(choice.variant, proc_macro2::Span::mixed_site())),
+    match choices.iter().find(|(literal, _)| *literal == written) {
+        Some((_, variant)) => Ok(Ident::new(variant, proc_macro2::Span::mixed_site())),
         None => Err(Error::new(literal.span(), format!("{expected}{}", did_you_mean(&written, literals())))),
     }
 }
@@ -97,8 +94,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_checked() {
-        let choices =
-            [Choice { literal: "cancel", variant: "Cancel" }, Choice { literal: "continue", variant: "Continue" }];
+        let choices = [("cancel", "Cancel"), ("continue", "Continue")];
         assert_eq!(choice("on_lost", &parse_quote!("cancel"), &choices).unwrap(), "Cancel");
         let close = choice("on_lost", &parse_quote!("cancle"), &choices).unwrap_err();
         assert_eq!(close.to_string(), "`on_lost` must be \"cancel\" or \"continue\"; did you mean `cancel`?");
