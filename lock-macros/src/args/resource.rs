@@ -1,6 +1,6 @@
 use std::slice;
 
-use syn::{Error, Expr};
+use syn::{Error, Expr, Ident};
 
 use super::template::{Placeholder, Template};
 use crate::diagnostics::Diagnostics;
@@ -51,6 +51,11 @@ impl ResourceSource {
 
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.templates().iter().flat_map(Template::placeholders)
+    }
+
+    /// Whether the resource may need this binding. An expression may hide names in macros such as `format!`, so it may need all.
+    pub(crate) fn may_need(&self, name: &Ident) -> bool {
+        matches!(self, Self::Expr(_)) || self.placeholders().any(|placeholder| placeholder.refers_to(name))
     }
 
     pub(crate) fn is_set(&self) -> bool {

@@ -70,10 +70,8 @@ fn captured(function: &Function, source: &ResourceSource, body: &TokenStream) ->
     let may_be_unused = |name: &Ident| name == "self" || name.to_string().starts_with('_');
     let is_needed = |name: &Ident| may_be_unused(name) || mentions(body.clone(), name);
     let captured = |name: &Ident| match source {
-        ResourceSource::Template(_) | ResourceSource::Set(_) => {
-            is_needed(name) || source.placeholders().any(|placeholder| placeholder.refers_to(name))
-        }
         ResourceSource::Expr(expr) => is_needed(name) && !mentions(expr.to_token_stream(), name),
+        ResourceSource::Template(_) | ResourceSource::Set(_) => is_needed(name) || source.may_need(name),
     };
     names(function).into_iter().filter(captured).collect()
 }

@@ -171,7 +171,7 @@ fn inner(function: &Function, params: &[Param<'_>], source: &ResourceSource) -> 
     let (generics, where_clause) = (generics.split_for_impl().0, &generics.where_clause);
     // A binding that is only part of the resource would otherwise be reported as unused.
     let names = params.iter().flat_map(|param| bindings(&param.written.pat));
-    let used = names.filter(|name| is_in_resource(name, source));
+    let used = names.filter(|name| source.may_need(name));
     quote_spanned! {site=>
         #(#attrs)*
         async fn #name #generics (#inputs) #output #where_clause {
@@ -184,7 +184,7 @@ fn inner(function: &Function, params: &[Param<'_>], source: &ResourceSource) -> 
 /// A block that yields the resource. It borrows from the extracted values, which the handler still needs.
 fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenStream) -> (TokenStream, TokenStream) {
     let site = Span::mixed_site();
-    let wanted = |name: &Ident| is_in_resource(name, source);
+    let wanted = |name: &Ident| source.may_need(name);
     let extracted = || params.iter().filter(|param| param.injected.is_none());
     let destructure = extracted().filter_map(|Param { written, outer, .. }| {
         let pat = by_reference(&written.pat, &wanted)?;
@@ -203,17 +203,6 @@ fn build_resource(params: &[Param<'_>], source: &ResourceSource, krate: &TokenSt
         }
     };
     (ty, block)
-}
-
-/// Whether the resource may need this binding. An expression may hide names in macros such as `format!`, so it may need
-/// all.
-fn is_in_resource(name: &Ident, source: &ResourceSource) -> bool {
-    match source {
-        ResourceSource::Template(_) | ResourceSource::Set(_) => {
-            source.placeholders().any(|placeholder| placeholder.refers_to(name))
-        }
-        ResourceSource::Expr(_) => true,
-    }
 }
 
 /// The user's `on_error` as a function that returns a response. Located at its path, where rustc reports a wrong type.
