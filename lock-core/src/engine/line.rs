@@ -93,30 +93,20 @@ impl Engine {
         };
         // Not more places than there are.
         let places = u32::try_from(attempts.min(self.lines.most)).unwrap_or(u32::MAX);
-        match line.try_acquire_many(places) {
-            Ok(place) => Ok(place),
-            Err(_) => Box::pin(self.wait_in_line(line, places, until, node_timeout)).await,
+        if let Ok(place) = line.try_acquire_many(places) {
+            return Ok(place);
         }
-    }
-
-    async fn wait_in_line<'a>(
-        &self,
-        line: &'a Semaphore,
-        places: u32,
-        until: Instant,
-        node_timeout: Duration,
-    ) -> Result<AttemptPlace<'a>, FailedAttempt> {
         let until = until.max(Instant::now() + node_timeout);
-        let votes = tokio::select! {
-            biased;
-            place = line.acquire_many(places) => match place {
-                Ok(place) => return Ok(place),
-                Err(_closed) => Vec::new(),
-            },
-            votes = self.outage_lasts_for(node_timeout) => votes,
-            () = sleep_until(until) => self.cluster.vote_of_each(|_| Vote::Failed(NodeError::Overloaded)),
+        let place = async {
+            tokio::select! {
+                biased;
+                place = line.acquire_many(places) => place.map_err(|_closed| Vec::new()),
+                votes = self.outage_lasts_for(node_timeout) => Err(votes),
+                () = sleep_until(until) => Err(self.cluster.vote_of_each(|_| Vote::Failed(NodeError::Overloaded))),
+            }
         };
-        Err(FailedAttempt::not_made(votes))
+        // Boxed, because it is rare.
+        Box::pin(place).await.map_err(FailedAttempt::not_made)
     }
 
     /// Ends the wait of everybody in line, and lets nobody in any more who wants a lock. The manager was closed.

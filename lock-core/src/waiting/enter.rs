@@ -1,13 +1,12 @@
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::handover::{HandoverTerms, LocalHold};
 use super::last_slots::LastSlots;
 use super::listening::Listening;
 use super::local_queue::LastAttempt;
-use super::local_queues::{Joined, LocalQueues, QueueTicket};
+use super::local_queues::{Joined, LocalQueues};
 use super::turn::{Handover, Turn, Turns};
 use super::wakeups::Listener;
 use crate::engine::Engine;
@@ -55,35 +54,27 @@ impl Turns {
         let terms = HandoverTerms::from(options);
         let joined = self.queues.join(keys, terms, options.template.as_ref(), has_waited);
         let joined = joined.map_err(NotEntered::QueueFull)?;
-        match joined {
-            Joined::Front(queue) => Ok(Handover::Turn(Turn::new(self, queue, keys, terms))),
-            Joined::Behind(ticket, receiver) => Box::pin(self.wait_behind(keys, terms, ticket, receiver, until)).await,
-        }
-    }
-
-    /// Waits behind others, until one of them hands its turn over.
-    async fn wait_behind(
-        self: &Arc<Self>,
-        keys: &LockKeys,
-        terms: HandoverTerms,
-        ticket: QueueTicket<Handover>,
-        mut receiver: oneshot::Receiver<Handover>,
-        until: Instant,
-    ) -> Result<Handover, NotEntered> {
-        tokio::select! {
-            biased;
-            handover = &mut receiver => match handover {
-                Ok(Handover::Turn(turn)) => Ok(Handover::Turn(turn.pass_to(keys, terms))),
-                Ok(Handover::Lock(grant, LocalHold::Turn(turn))) => {
-                    Ok(Handover::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms))))
-                }
-                Ok(other) => Ok(other),
-                // Not reached: a turn that is dropped is passed on first.
-                Err(_) => Err(NotEntered::Closed),
-            },
-            () = self.engine.background.closing.cancelled() => Err(NotEntered::Closed),
-            () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
-        }
+        let (ticket, receiver) = match joined {
+            Joined::Front(queue) => return Ok(Handover::Turn(Turn::new(self, queue, keys, terms))),
+            Joined::Behind(ticket, receiver) => (ticket, receiver),
+        };
+        // Behind others, until one of them hands its turn over. Boxed, because usually there are none.
+        let handed_over = async move {
+            tokio::select! {
+                biased;
+                // Not reached if there is no handover: a turn that is dropped is passed on first.
+                handover = receiver => handover.map_err(|_| NotEntered::Closed),
+                () = self.engine.background.closing.cancelled() => Err(NotEntered::Closed),
+                () = sleep_until(until) => Err(NotEntered::TimedOut(ticket.last_attempt())),
+            }
+        };
+        Ok(match Box::pin(handed_over).await? {
+            Handover::Turn(turn) => Handover::Turn(turn.pass_to(keys, terms)),
+            Handover::Lock(grant, LocalHold::Turn(turn)) => {
+                Handover::Lock(grant, LocalHold::Turn(turn.pass_to(keys, terms)))
+            }
+            other => other,
+        })
     }
 
     /// The turn to try for a lock, unless another caller has it: does not wait.
