@@ -222,14 +222,6 @@ impl Round {
         {
             return Some(reply);
         }
-        Box::pin(self.next_late(closing, late)).await
-    }
-
-    async fn next_late(
-        &mut self,
-        closing: &CancellationToken,
-        late: impl FnOnce(Instant) -> Instant,
-    ) -> Option<NodeReply> {
         if !self.is_late {
             // An error is a reply: it does not get better by waiting.
             if self.replies.received() >= majority(self.cluster.size()) {
@@ -239,10 +231,10 @@ impl Round {
             self.is_late = true;
             (self.deadline, self.timer) = (self.deadline.max(late(self.deadline)), None);
         }
-        tokio::select! {
-            biased;
-            reply = self.next() => return reply,
-            () = closing.cancelled() => {}
+        // Boxed, because it is rare.
+        let reply = Box::pin(closing.run_until_cancelled(self.next())).await;
+        if let Some(reply) = reply {
+            return reply;
         }
         // The manager closes: what has not come counts as missing, so that the attempt has its verdict now.
         self.extend_until(Instant::now());
