@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -14,7 +13,9 @@ use crate::error::NodeVote;
 /// `H` is what is handed over to a waiter.
 pub(super) struct LocalQueue<H> {
     /// The callers behind the one at the front. Bounded by `max_waiters`.
-    waiters: BTreeMap<TicketId, Waiter<H>>,
+    waiters: BTreeMap<u64, Waiter<H>>,
+    /// The ticket of the next one. A ticket is used once: a waiter that was handed something may return its own later.
+    next_ticket: u64,
     /// The template of the caller that came first. As a rule, all callers of one lock have the same one.
     template: Option<Arc<str>>,
     /// Whether the caller at the front waits, too: the lock is held by another process.
@@ -24,19 +25,6 @@ pub(super) struct LocalQueue<H> {
     /// Whether the caller at the front holds the lock. Never for slots, where the turn is passed on at once.
     pub(super) is_held: bool,
     pub(super) last_attempt: LastAttempt,
-}
-
-/// Identifies a waiter. Never used again: by the time that a waiter leaves, its queue may have ended, and another one begun for the
-/// same lock, from which it must not remove another caller.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct TicketId(u64);
-
-impl TicketId {
-    /// An id above all earlier ones. Callers that arrive at the same time are ordered by which of them locks the queues first.
-    fn next() -> Self {
-        static LAST: AtomicU64 = AtomicU64::new(0);
-        Self(LAST.fetch_add(1, Ordering::Relaxed))
-    }
 }
 
 struct Waiter<H> {
@@ -62,6 +50,7 @@ impl<H> LocalQueue<H> {
     pub(super) fn new(template: Option<Arc<str>>) -> Self {
         Self {
             waiters: BTreeMap::new(),
+            next_ticket: 0,
             template,
             front_waits: false,
             front_waiter: None,
@@ -75,25 +64,26 @@ impl<H> LocalQueue<H> {
         (self.template.clone(), self.waiters.len() + usize::from(!self.is_held))
     }
 
-    /// Adds a waiter at the end, or returns how many wait already if that is `max_waiters`.
+    /// Adds a waiter at the end, and returns its ticket; or how many wait already, if that is `max_waiters`.
     pub(super) fn push(
         &mut self,
         terms: HandoverTerms,
         sender: oneshot::Sender<H>,
         max_waiters: usize,
-    ) -> Result<TicketId, usize> {
+    ) -> Result<u64, usize> {
         let waiting = self.waiters.len() + usize::from(self.front_waits);
         if waiting >= max_waiters {
             return Err(waiting);
         }
-        let ticket = TicketId::next();
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
         self.waiters.insert(ticket, Waiter { terms, sender });
         Ok(ticket)
     }
 
     /// Removes a waiter. The value that is returned must be dropped after the queues are unlocked, because dropping it may wake
     /// a task.
-    pub(super) fn remove(&mut self, ticket: TicketId) -> Option<impl Sized + use<H>> {
+    pub(super) fn remove(&mut self, ticket: u64) -> Option<impl Sized + use<H>> {
         self.waiters.remove(&ticket)
     }
 

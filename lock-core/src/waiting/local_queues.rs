@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::handover::HandoverTerms;
-use super::local_queue::{LastAttempt, LocalQueue, TicketId};
+use super::local_queue::{LastAttempt, LocalQueue};
 use super::pending_wakeups::PendingWakeups;
 use crate::mutex::Mutex;
 use crate::node::{ByQueue, LockKeys};
@@ -112,7 +112,7 @@ impl<H> SharedQueue<H> {
 /// The place of a waiter in a local queue. Dropping it leaves the queue.
 pub(super) struct QueueTicket<H> {
     queue: Arc<SharedQueue<H>>,
-    id: TicketId,
+    id: u64,
 }
 
 impl<H> QueueTicket<H> {
