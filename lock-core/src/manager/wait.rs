@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::acquire::Taken;
 use super::caller::Caller;
-use crate::engine::{AttemptKind, AttemptPlace, Engine, FailedAttempt, Grant};
+use crate::engine::{AttemptKind, AttemptPlace, Engine, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::ReadShare;
@@ -17,7 +17,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(4), Duration::from_
 /// The longest pause while no caller has a majority: all of them pause for as long as that has been so.
 const MAX_PAUSE: Duration = Duration::from_millis(250);
 
-impl<'a> Caller<'a> {
+impl Caller<'_> {
     /// Waits in the local queue, and then makes one attempt after another, until one succeeds or the caller's time is over.
     pub(super) async fn enter_queue_and_try(&self, keys: &LockKeys) -> Result<Taken, LockError> {
         let terms = HandoverTerms::from(self.options);
@@ -60,9 +60,19 @@ impl<'a> Caller<'a> {
         // What is rare is boxed: the future of an acquisition is as large as its largest branch.
         loop {
             self.check_open()?;
-            let (place, failed) = match self.attempt_in_turn(kind, &mut turn).await {
-                (_place, Ok(grant)) => return Ok(self.keep_or_pass_turn(grant, turn)),
-                (place, Err(failed)) => (place, failed),
+            // The place is kept with what came of the attempt, because a caller that has to pause keeps it.
+            let (place, attempted) = match engine.enter_line(1, kind, until, options.ttl).await {
+                Ok(place) => {
+                    let (keys, tokens) = (turn.keys().clone(), turn.tokens());
+                    let wanted = self.wants(&keys, tokens);
+                    let attempted = engine.attempt(&place, &wanted, Some(turn.begin_attempt())).await;
+                    (Some(place), attempted)
+                }
+                Err(failed) => (None, Err(failed)),
+            };
+            let failed = match attempted {
+                Ok(grant) => return Ok(self.keep_or_pass_turn(grant, turn)),
+                Err(failed) => failed,
             };
             let free_in = match failed.failure {
                 Failure::NoQuorum if Instant::now() < until && !engine.outage_lasts() => {
@@ -128,23 +138,6 @@ impl<'a> Caller<'a> {
             () = background.closing.cancelled() => {}
             _ = timeout_at(self.until().min(answered_at), quorum_is_back) => {}
         }
-    }
-
-    /// Waits in line, and makes an attempt. The place is returned with it, because a caller that has to pause keeps it.
-    async fn attempt_in_turn(
-        &self,
-        kind: AttemptKind,
-        turn: &mut Turn,
-    ) -> (Option<AttemptPlace<'a>>, Result<Box<Grant>, FailedAttempt>) {
-        let engine = &self.shard.engine;
-        let place = match engine.enter_line(1, kind, self.until(), self.options.ttl).await {
-            Ok(place) => place,
-            Err(failed) => return (None, Err(failed)),
-        };
-        let keys = turn.keys().clone();
-        let wanted = self.wants(&keys, turn.tokens());
-        let attempt = engine.attempt(&place, &wanted, Some(turn.begin_attempt())).await;
-        (Some(place), attempt)
     }
 
     /// Who has a lock keeps its turn, to hand it on with the lock. Who has a slot passes the turn on at once: the next caller may have
