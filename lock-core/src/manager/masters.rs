@@ -159,10 +159,8 @@ impl LockManager {
     pub async fn lower_max_ttl(&self, max_ttl: Duration) -> Result<(), OutOfRange> {
         self.0.background.home.start();
         let stopped = self.0.background.stopped();
-        let of_shards = self
-            .clusters()
-            .into_iter()
-            .map(async |cluster| masters::lower_max_ttl(&cluster, self.0.max_ttl, max_ttl).await);
+        let lower = |cluster| masters::lower_max_ttl(cluster, self.0.max_ttl, max_ttl);
+        let of_shards = self.clusters().into_iter().map(lower);
         tokio::select! {
             biased;
             lowered = try_join_all(of_shards) => lowered.map(drop),

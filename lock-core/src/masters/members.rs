@@ -106,19 +106,19 @@ pub(crate) async fn members(cluster: Arc<Cluster>) -> Option<Members> {
 }
 
 /// Lowers the longest time to live of the set, waits until all longer locks have ended, and lowers the quarantine.
-pub(crate) async fn lower_max_ttl(cluster: &Cluster, own: Duration, max_ttl: Duration) -> Result<(), OutOfRange> {
+pub(crate) async fn lower_max_ttl(cluster: Arc<Cluster>, own: Duration, max_ttl: Duration) -> Result<(), OutOfRange> {
     OutOfRange::check("max_ttl", max_ttl, own, MAX_TTL)?;
     // Any other is not what a master replies when it is read again, and so no roster that it is a member of.
     let max_ttl = whole_millis(max_ttl);
     let is_lower = |roster: &Roster| roster.max_ttl <= max_ttl;
-    let mut lowered = change(cluster, Change::LowerMaxTtl(max_ttl), is_lower).await;
+    let mut lowered = change(&cluster, Change::LowerMaxTtl(max_ttl), is_lower).await;
     while is_lower(&lowered) && lowered.max_ttl < lowered.quarantine_ttl {
         // Locks that were granted before may live for that long, and a node that forgets them must sit out all of it.
         sleep(quarantine_length(lowered.quarantine_ttl)).await;
         let generation = lowered.generation;
         // If there was another change in between, longer locks may have been granted: the wait begins again.
         lowered =
-            change(cluster, Change::LowerQuarantine { generation }, |roster| roster.generation > generation).await;
+            change(&cluster, Change::LowerQuarantine { generation }, |roster| roster.generation > generation).await;
     }
     Ok(())
 }
