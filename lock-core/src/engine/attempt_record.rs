@@ -66,7 +66,8 @@ impl<'a> AttemptRecord<'a> {
         }
         let entered = match reply {
             Ok(Reply::Held { stranger, position: Some(position), .. }) => {
-                self.queue.add(stranger, position);
+                self.queue.ahead = self.queue.ahead.max(position.ahead);
+                self.queue.first_behind_stranger |= stranger && position.ahead == 0;
                 // It had a position, and was removed: it was called and did not come in time, or nobody listened there.
                 if position.anew && self.queued_before.contains(node) {
                     self.queue.passed.insert(node);

@@ -1,7 +1,6 @@
 use super::SlotOffers;
 use crate::cluster::NodeSet;
 use crate::error::{NodeVote, Vote};
-use crate::node::Position;
 use crate::quorum::{Failure, majority};
 
 /// An attempt that failed and was undone.
@@ -42,11 +41,4 @@ pub(crate) struct QueueReport {
     pub(crate) first_behind_stranger: bool,
     /// The nodes on which it had a position, and took a new one: its reservation had passed.
     pub(crate) passed: NodeSet,
-}
-
-impl QueueReport {
-    pub(super) fn add(&mut self, stranger: bool, position: Position) {
-        self.ahead = self.ahead.max(position.ahead);
-        self.first_behind_stranger |= stranger && position.ahead == 0;
-    }
 }

@@ -33,14 +33,10 @@ impl SlotOffers {
     /// One of the slots that a majority of all nodes has free, by a random number: all callers that do not wait see the same ones free, and
     /// would meet at the first.
     pub(crate) fn any_free(&self, nodes: usize, random: impl FnOnce() -> u64) -> Option<u32> {
-        let slots: Vec<u32> = self.free_slots(nodes).collect();
+        let is_free = |slot: &u32| self.count(|offer| offer.free.contains(*slot)) >= majority(nodes);
+        let slots: Vec<u32> = self.slots().filter(is_free).collect();
         let index = random().checked_rem(slots.len() as u64)?;
         slots.get(usize::try_from(index).unwrap_or_default()).copied()
-    }
-
-    /// The slots that a majority of all nodes has free.
-    fn free_slots(&self, nodes: usize) -> impl Iterator<Item = u32> {
-        self.slots().filter(move |slot| self.count(|offer| offer.free.contains(*slot)) >= majority(nodes))
     }
 
     /// The slot that is most likely to be granted: one that a majority has free, of these the one that most nodes propose, and then the

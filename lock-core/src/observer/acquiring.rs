@@ -89,17 +89,6 @@ impl<'a> Acquiring<'a> {
     pub(crate) fn end(mut self, error: Option<&LockError>) {
         self.outcome = AcquireOutcome::of(error);
     }
-
-    /// Completes the span.
-    fn record(&self) {
-        let Attempts { made, votes } = &*self.attempts.lock();
-        self.span.record("attempts", made);
-        for (field, count) in votes.iter().flat_map(|counts| VOTES.iter().zip(counts)) {
-            self.span.record(*field, count);
-        }
-        self.span.record("waited_ms", milliseconds(self.started.elapsed()));
-        self.span.record("outcome", self.outcome.as_str());
-    }
 }
 
 impl Drop for Acquiring<'_> {
@@ -109,8 +98,15 @@ impl Drop for Acquiring<'_> {
         if self.reporter.is_observed() {
             self.reporter.report(&LockEvent::AcquireEnded { template, outcome, waited: started.elapsed() });
         }
-        if !self.span.is_disabled() {
-            self.record();
+        if self.span.is_disabled() {
+            return;
         }
+        let Attempts { made, votes } = &*self.attempts.lock();
+        self.span.record("attempts", made);
+        for (field, count) in votes.iter().flat_map(|counts| VOTES.iter().zip(counts)) {
+            self.span.record(*field, count);
+        }
+        self.span.record("waited_ms", milliseconds(started.elapsed()));
+        self.span.record("outcome", outcome.as_str());
     }
 }
