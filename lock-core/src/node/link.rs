@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::submission::{Submission, Submissions, refuse};
+use super::submission::{Message, Submissions};
 use super::{
     Evict, Eviction, FenceReading, Inspection, Keyspace, LockState, Look, NodeError, NodeFuture, NodeRecord,
     RecordWrite, Refusal, ReplySender, Request,
@@ -92,14 +92,14 @@ impl<S: Session> Link<S> {
         inspection
     }
 
-    /// Submits requests that are of the epoch that was found. They have their place in the order when this returns.
-    fn submit(&self, submission: Submission) {
-        let is_admitted = submission.messages().try_for_each(|message| self.check_epoch(message.request.epoch));
-        match is_admitted {
-            Ok(()) => self.submissions.send(submission, S::LOST),
-            Err(error) if submission.is_single() => refuse(submission.into_messages(), &error),
-            // Each has its own answer.
-            Err(_) => submission.into_messages().for_each(|message| self.submit(message.into())),
+    /// The message with a request, if that is of the epoch that was found. Otherwise the reply says that it is not.
+    fn message(&self, request: Request, reply_to: ReplySender) -> Option<Message> {
+        match self.check_epoch(request.epoch) {
+            Ok(()) => Some(self.submissions.message(request, reply_to)),
+            Err(error) => {
+                reply_to.send(Err(error));
+                None
+            }
         }
     }
 
@@ -168,19 +168,20 @@ impl<S: Session> PresentLink<S> {
         drop(link);
     }
 
+    /// Submits a request. It has its place in the order when this returns.
     pub(super) fn submit(&self, request: Request, reply_to: ReplySender) {
         match self.even_if_lost() {
-            Some(link) => link.submit(link.submissions.message(request, reply_to).into()),
+            Some(link) => link.submissions.send(link.message(request, reply_to), S::LOST),
             None => reply_to.send(Err(not_connected())),
         }
     }
 
     pub(super) fn submit_all(&self, requests: Vec<(Request, ReplySender)>) {
-        let Some(submission) = Submission::of_all(requests) else { return };
-        match self.even_if_lost() {
-            Some(link) => link.submit(submission),
-            None => refuse(submission.into_messages(), &not_connected()),
-        }
+        let Some(link) = self.even_if_lost() else {
+            return requests.into_iter().for_each(|(_, reply_to)| reply_to.send(Err(not_connected())));
+        };
+        let messages = requests.into_iter().filter_map(|(request, reply_to)| link.message(request, reply_to));
+        link.submissions.send(messages.collect::<Vec<_>>(), S::LOST);
     }
 
     /// The present link. If it is lost, it refuses requests. They would wait for the mutex, so it is not held meanwhile.

@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::mem;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::{iter, mem};
 
 use super::{NodeError, ReplySender, Request};
 use crate::mutex::Mutex;
 
-/// How many submissions may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
+/// How many requests may wait to be written. Beyond it the node is not keeping up, and further requests fail at once.
 const CAPACITY: usize = 8192;
 
 /// How many boxes are kept for the next requests.
@@ -22,43 +22,6 @@ pub(super) type Message = Box<Submitted>;
 pub(super) struct Submitted {
     pub(super) request: Request,
     pub(super) reply_to: ReplySender,
-}
-
-/// What has one place in the order of requests: one request, or several that were submitted at once and are written together.
-pub(super) struct Submission {
-    first: Message,
-    /// Empty for nearly all: then it is not allocated.
-    others: Vec<Message>,
-}
-
-impl Submission {
-    /// Requests that were submitted at once; `None` if there are none.
-    pub(super) fn of_all(requests: Vec<(Request, ReplySender)>) -> Option<Self> {
-        let mut messages = requests.into_iter().map(|(request, reply_to)| Box::new(Submitted { request, reply_to }));
-        messages.next().map(|first| Self { first, others: messages.collect() })
-    }
-
-    pub(super) fn is_single(&self) -> bool {
-        self.others.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        1 + self.others.len()
-    }
-
-    pub(super) fn messages(&self) -> impl Iterator<Item = &Message> {
-        iter::once(&self.first).chain(&self.others)
-    }
-
-    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
-        iter::once(self.first).chain(self.others)
-    }
-}
-
-impl From<Message> for Submission {
-    fn from(first: Message) -> Self {
-        Self { first, others: Vec::new() }
-    }
 }
 
 /// Where a link puts what its worker writes. The last clone tells the worker that there will be no more.
@@ -74,7 +37,7 @@ struct Entrance(Arc<Mutex<Waiting>>);
 pub(super) struct Inbox(Arc<Mutex<Waiting>>);
 
 struct Waiting {
-    submissions: VecDeque<Submission>,
+    messages: VecDeque<Message>,
     /// Boxes of requests that have their replies, for the next requests: thousands that come and go are slow to allocate.
     spare: Vec<Message>,
     /// Whether more can come: there is a link, and the worker has not ended.
@@ -84,12 +47,12 @@ struct Waiting {
 
 impl Submissions {
     pub(super) fn channel() -> (Self, Inbox) {
-        let waiting = Waiting { submissions: VecDeque::new(), spare: Vec::new(), is_open: true, worker: None };
+        let waiting = Waiting { messages: VecDeque::new(), spare: Vec::new(), is_open: true, worker: None };
         let waiting = Arc::new(Mutex::new(waiting));
         (Self(Arc::new(Entrance(Arc::clone(&waiting)))), Inbox(waiting))
     }
 
-    /// A message for a submission.
+    /// A message with a request.
     pub(super) fn message(&self, request: Request, reply_to: ReplySender) -> Message {
         let (message, spare) = (Submitted { request, reply_to }, self.0.0.lock().spare.pop());
         match spare {
@@ -101,11 +64,11 @@ impl Submissions {
         }
     }
 
-    /// Gives a submission its place in the order, or refuses it: `lost` says why if the worker has ended.
-    pub(super) fn send(&self, submission: Submission, lost: &str) {
+    /// Gives messages their place in the order, next to each other, or refuses them: `lost` says why if the worker has ended.
+    pub(super) fn send(&self, messages: impl IntoIterator<Item = Message>, lost: &str) {
         let mut waiting = self.0.0.lock();
-        if waiting.is_open && waiting.submissions.len() < CAPACITY {
-            waiting.submissions.push_back(submission);
+        if waiting.is_open && waiting.messages.len() < CAPACITY {
+            waiting.messages.extend(messages);
             let worker = waiting.worker.take();
             drop(waiting);
             return worker.into_iter().for_each(Waker::wake);
@@ -114,7 +77,7 @@ impl Submissions {
         let error =
             if waiting.is_open { NodeError::Overloaded } else { NodeError::Unreachable { reason: lost.to_owned() } };
         drop(waiting);
-        refuse(submission.into_messages(), &error);
+        refuse(messages, &error);
     }
 }
 
@@ -129,7 +92,7 @@ impl Drop for Entrance {
 }
 
 impl Inbox {
-    /// Waits until there is a submission to take. Returns false if there is none, and none will come.
+    /// Waits until there is a message to take. Returns false if there is none, and none will come.
     ///
     /// # Cancel safety
     ///
@@ -137,27 +100,27 @@ impl Inbox {
     pub(super) async fn is_ready(&self) -> bool {
         poll_fn(|cx| {
             let mut waiting = self.0.lock();
-            if waiting.submissions.is_empty() && waiting.is_open {
+            if waiting.messages.is_empty() && waiting.is_open {
                 match &mut waiting.worker {
                     Some(worker) => worker.clone_from(cx.waker()),
                     none => *none = Some(cx.waker().clone()),
                 }
                 return Poll::Pending;
             }
-            Poll::Ready(!waiting.submissions.is_empty())
+            Poll::Ready(!waiting.messages.is_empty())
         })
         .await
     }
 
-    /// Takes the first submissions, at most this many. `taken` is empty, and its room is used for those that come from now on.
-    pub(super) fn take(&self, taken: &mut VecDeque<Submission>, most: usize) {
+    /// Takes the first messages, at most this many. `taken` is empty, and its room is used for those that come from now on.
+    pub(super) fn take(&self, taken: &mut VecDeque<Message>, most: usize) {
         // After a burst, the room for it is not kept.
         taken.shrink_to(most);
         let mut waiting = self.0.lock();
-        if waiting.submissions.len() > most {
-            taken.extend(waiting.submissions.drain(..most));
+        if waiting.messages.len() > most {
+            taken.extend(waiting.messages.drain(..most));
         } else {
-            mem::swap(taken, &mut waiting.submissions);
+            mem::swap(taken, &mut waiting.messages);
         }
     }
 
@@ -172,14 +135,14 @@ impl Inbox {
     /// How many wait to be taken.
     #[cfg(feature = "redis")]
     pub(super) fn len(&self) -> usize {
-        self.0.lock().submissions.len()
+        self.0.lock().messages.len()
     }
 
     /// Lets nothing in any more, and drops what was not taken.
     pub(super) fn close(&self) {
         let mut waiting = self.0.lock();
         waiting.is_open = false;
-        let left = (mem::take(&mut waiting.submissions), waiting.worker.take());
+        let left = (mem::take(&mut waiting.messages), waiting.worker.take());
         // Dropping a request replies to it, and that may run any code.
         drop(waiting);
         drop(left);
@@ -209,20 +172,20 @@ mod tests {
     use crate::node::{Keyspace, LockKeys, NodeFuture, Operation, Reply};
     use crate::random::{Epoch, WaiterId};
 
-    /// A submission with a resource of this name, and its reply.
+    /// Submits a request about a resource of this name. Returns its reply.
     fn submit(submissions: &Submissions, resource: &str) -> NodeFuture<Result<Reply, NodeError>> {
         let keys = LockKeys::new(&Arc::new(Keyspace::new("")), resource);
         let (epoch, waiter, operation) = (Epoch::from_bits(1), WaiterId::from_bits(1), Operation::LeaveQueue);
         let (reply_to, reply) = ReplySender::channel();
         let message = submissions.message(Request { keys, epoch, waiter, polls: false, operation }, reply_to);
-        submissions.send(message.into(), "lost");
+        submissions.send([message], "lost");
         reply
     }
 
     fn taken(inbox: &Inbox, most: usize) -> Vec<String> {
         let mut taken = VecDeque::new();
         inbox.take(&mut taken, most);
-        taken.into_iter().map(|submission| submission.first.request.keys.lock_key().to_owned()).collect()
+        taken.into_iter().map(|message| message.request.keys.lock_key().to_owned()).collect()
     }
 
     #[tokio::test(start_paused = true)]
@@ -257,9 +220,8 @@ mod tests {
         let (submissions, inbox) = Submissions::channel();
         let replies = ["a", "b"].map(|resource| {
             let reply = submit(&submissions, resource);
-            let mut all = VecDeque::new();
-            inbox.take(&mut all, 1);
-            let mut messages: Vec<_> = all.into_iter().flat_map(Submission::into_messages).collect();
+            let mut messages = VecDeque::new();
+            inbox.take(&mut messages, 1);
             assert_eq!(messages[0].request.keys.lock_key(), resource);
             messages.iter_mut().for_each(|message| message.reply_to.answer(Ok(Reply::QueueLeft)));
             let address = std::ptr::from_ref(&*messages[0]).addr();

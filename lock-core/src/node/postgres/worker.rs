@@ -16,16 +16,16 @@ use super::connect::{CONNECT_TIMEOUT, Lost, Wire, drive};
 use super::session::Session;
 use super::settings::STALLED_AFTER;
 use crate::mutex::Mutex;
-use crate::node::submission::{Inbox, Message, Submission, refuse};
+use crate::node::submission::{Inbox, Message, refuse};
 use crate::node::{NodeError, Operation, Request};
 use crate::task::let_others_run;
 
-/// The most requests of one statement, and the most submissions that are taken at once.
+/// The most requests of one statement.
 const MAX_BATCH: usize = 128;
 /// The most statements without a reply. While they wait for the disk, what comes is collected for the next ones.
 const MAX_IN_FLIGHT: usize = 2;
 
-/// Takes submissions out of its inbox, writes them in batches, and distributes the replies. It owns the connection: what it has not
+/// Takes messages out of its inbox, writes them in batches, and distributes the replies. It owns the connection: what it has not
 /// written when it is dropped is never written.
 pub(super) struct Worker {
     session: Arc<Session>,
@@ -35,7 +35,7 @@ pub(super) struct Worker {
     _ended: DropGuard,
     /// In the order in which they were written. The replies come in the same order.
     in_flight: VecDeque<InFlight>,
-    /// Requests that were taken and have not been written: at most [`MAX_BATCH`] submissions.
+    /// Requests that were taken and have not been written: at most [`MAX_BATCH`].
     waiting: VecDeque<Message>,
     /// When the last reply came, or the first one began to be due.
     moved: Instant,
@@ -64,7 +64,6 @@ impl Worker {
     /// is answered.
     pub(super) async fn run(mut self, mut wire: Wire, inbox: Inbox) {
         let gone = self.gone.clone();
-        let mut taken = VecDeque::with_capacity(MAX_BATCH);
         let mut open = true;
         let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
@@ -85,8 +84,7 @@ impl Worker {
                     open = ready;
                     // Callers that are ready to submit do so first, and their requests travel with this one.
                     let_others_run().await;
-                    inbox.take(&mut taken, MAX_BATCH);
-                    self.waiting.extend(taken.drain(..).flat_map(Submission::into_messages));
+                    inbox.take(&mut self.waiting, MAX_BATCH);
                     self.write().await;
                 }
                 () = &mut stalled, if !self.in_flight.is_empty() => {
@@ -140,9 +138,8 @@ impl Worker {
     /// Writes what waits, while there is room.
     async fn write(&mut self) {
         while self.in_flight.len() < MAX_IN_FLIGHT && !self.waiting.is_empty() {
-            let count = self.waiting.len().min(MAX_BATCH);
-            let head = self.waiting.iter().take_while(|next| same_head(&self.waiting[0].request, &next.request));
-            let count = head.take(count).count();
+            let head = &self.waiting[0].request;
+            let count = self.waiting.iter().take_while(|next| same_head(head, &next.request)).count();
             for messages in releases_first(self.waiting.drain(..count)) {
                 self.send(messages).await;
             }

@@ -42,7 +42,6 @@ impl Worker {
             if is_portion && self.may_write_in_portions() && due_since.elapsed() < FRESH {
                 replied = 0;
                 let_others_run().await;
-                // Locks of a set are one submission, and count as one.
                 if self.inbox.len() >= portion.div_ceil(2) && self.may_write_in_portions() {
                     self.write_waiting().await;
                     // The bytes, too: before the other callers run.

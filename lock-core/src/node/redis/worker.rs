@@ -21,11 +21,11 @@ use super::portions::portion;
 use super::pushes::Pushes;
 use super::replication::{Replication, if_replicated};
 use super::script::ScriptRef;
-use crate::node::submission::{Inbox, Message, Submission, refuse};
+use crate::node::submission::{Inbox, Message, refuse};
 use crate::node::{NodeError, Operation};
 use crate::task::let_others_run;
 
-/// The most requests of one write, so that no reply is held up by too many others, and the most submissions that are taken at once.
+/// The most requests of one write, so that no reply is held up by too many others.
 const MAX_BATCH: usize = 128;
 /// The most writes without a reply. Requests that come while this many are in flight travel together, a little later. With what
 /// is sent beside, it is far below the pipeline buffer, so that a write never waits for room in the buffer.
@@ -51,7 +51,7 @@ pub(super) struct Worker {
     pub(super) driver: Fuse<BoxFuture<'static, ()>>,
     pub(super) inbox: Inbox,
     /// Taken out of the inbox for the next write. Empty between writes; kept, so that it is not allocated each time.
-    taken: VecDeque<Submission>,
+    taken: VecDeque<Message>,
     /// Whether more can be submitted.
     open: bool,
     pub(super) gone: CancellationToken,
@@ -63,7 +63,7 @@ pub(super) struct Worker {
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
     /// How many requests they have.
     requests_in_flight: usize,
-    /// What there was no room for, to be written before anything else. At most the messages of [`MAX_BATCH`] submissions, and
+    /// What there was no room for, to be written before anything else. At most [`MAX_BATCH`] messages, and
     /// those that are sent again to a server that lost the script.
     batches: VecDeque<(Batch, ScriptRef)>,
     /// When the last reply came, or the first one began to be due.
@@ -192,17 +192,15 @@ impl Worker {
         }
     }
 
-    /// Writes the submissions that wait in the inbox.
+    /// Writes the messages that wait in the inbox.
     pub(super) async fn write_waiting(&mut self) {
         self.inbox.take(&mut self.taken, MAX_BATCH);
         if self.in_flight.is_empty() {
             self.moved = Instant::now();
         }
-        while !self.taken.is_empty() {
-            let (submissions, messages) = of_one_write(&self.taken);
-            let batches = into_batches(self.taken.drain(..submissions).flat_map(Submission::into_messages), messages);
-            self.batches.extend(batches.into_iter().map(|batch| (batch, ScriptRef::Hash)));
-        }
+        let count = self.taken.len();
+        let batches = into_batches(self.taken.drain(..), count);
+        self.batches.extend(batches.into_iter().map(|batch| (batch, ScriptRef::Hash)));
         self.write_batches().await;
     }
 
@@ -272,16 +270,6 @@ fn may_be_sent_again(message: &Message) -> bool {
         | Operation::Release { .. }
         | Operation::LeaveQueue => true,
     }
-}
-
-/// How many submissions travel in one write, and how many messages they have. What was submitted together stays together. Several sets of
-/// locks may be more than one write.
-fn of_one_write(taken: &VecDeque<Submission>) -> (usize, usize) {
-    let (mut submissions, mut messages) = (0, 0);
-    while let Some(next) = taken.get(submissions).filter(|next| messages == 0 || messages + next.len() <= MAX_BATCH) {
-        (submissions, messages) = (submissions + 1, messages + next.len());
-    }
-    (submissions, messages)
 }
 
 /// Whether the requests of a batch are sent to no other node, so that its reply decides. A guess for test votes, which ask each node by

@@ -13,9 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::session::Session;
 use crate::node::Reply;
-use crate::node::submission::{Inbox, Submission, Submitted};
+use crate::node::submission::{Inbox, Submitted};
 
-/// The most submissions that are taken at once.
+/// The most requests that are taken at once.
 const MAX_TAKEN: usize = 128;
 
 /// Carries requests out, in the order in which they were submitted, and whatever else a session has to do meanwhile: signs of life,
@@ -63,9 +63,7 @@ impl Worker {
                         return;
                     }
                     inbox.take(&mut taken, MAX_TAKEN);
-                    for message in taken.drain(..).flat_map(Submission::into_messages) {
-                        self.carry_out(*message);
-                    }
+                    taken.drain(..).for_each(|message| self.carry_out(*message));
                 }
             }
         }
