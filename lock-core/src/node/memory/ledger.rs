@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::ledger_lock::Lock;
 use super::record::Records;
 use crate::node::limits::{MAX_EVICTED, MAX_TOKEN, next_token, too_many_evicted, used_up};
-use crate::node::{self, EVICTION_GAP, Evict, Eviction, Kind, LockKeys, LockState, NodeError, Reply};
+use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, Kind, LockKeys, LockState, NodeError, Reply};
 use crate::random::OwnerId;
 
 #[derive(Clone, Default)]
@@ -147,7 +147,7 @@ impl Ledger {
         if fence >= *token {
             return Ok(Eviction::Refused { fence });
         }
-        let owners = holders.iter().filter_map(node::Holder::owner).collect();
+        let owners = holders.iter().filter_map(Holder::owner).collect();
         if !self.tombstones.bar(keys.lock_key(), owners, now + *barred_for, now) {
             return Err(too_many_evicted());
         }
@@ -185,7 +185,7 @@ impl Ledger {
     /// Drops what has expired. Returns how many locks are left.
     pub(super) fn sweep(&mut self, now: Duration) -> usize {
         self.locks.retain(|_, lock| lock.expires > now);
-        self.tombstones.expire(now);
+        self.tombstones.0.retain(|_, tombstone| tombstone.expires > now);
         self.locks.len()
     }
 
@@ -249,10 +249,5 @@ impl Tombstones {
         let tombstone = self.0.entry(lock_key.to_owned()).or_default();
         *tombstone = Tombstone { owners: barred, expires: tombstone.expires.max(until) };
         true
-    }
-
-    /// Drops those that have expired.
-    fn expire(&mut self, now: Duration) {
-        self.0.retain(|_, tombstone| tombstone.expires > now);
     }
 }

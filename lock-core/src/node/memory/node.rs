@@ -82,7 +82,7 @@ impl MemoryNode {
 
     /// The lock keys that exist on this node, sorted.
     pub fn lock_keys(&self) -> Vec<String> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         self.shared.execute_due(&mut state);
         let now = state.now();
         state.store.ledger.lock_keys(now)
@@ -111,7 +111,7 @@ impl MemoryNode {
     /// # }
     /// ```
     pub fn set_down(&self, down: bool) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.down = down;
         if down {
             state.cut();
@@ -123,7 +123,7 @@ impl MemoryNode {
     /// With a delay beyond all timeouts, the node hangs. A shorter delay also applies to requests that are under way: set to zero,
     /// they are executed at once, in order.
     pub fn set_delay(&self, delay: Duration) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.delay = delay.min(FAR);
         let latest = Instant::now() + state.delay;
         for (due, _) in &mut state.delayed {
@@ -135,19 +135,19 @@ impl MemoryNode {
 
     /// Sets whether replies are lost, although requests are executed. Defaults to `false`.
     pub fn drop_replies(&self, drop: bool) {
-        self.shared.lock().drop_replies = drop;
+        self.shared.state.lock().drop_replies = drop;
     }
 
     /// Restarts the node without its data: all keys and the node's own record are gone.
     pub fn forget(&self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.cut();
         state.store = Store::new(fresh_run_id());
     }
 
     /// Restarts the node with its data. It cannot know whether they are all there.
     pub fn restart(&self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.cut();
         state.store.run_id = fresh_run_id();
     }
@@ -155,7 +155,7 @@ impl MemoryNode {
     /// Copies all that the node has, for [`restore`](Self::restore).
     #[must_use]
     pub fn backup(&self) -> MemoryBackup {
-        let mut store = self.shared.lock().store.clone();
+        let mut store = self.shared.state.lock().store.clone();
         store.waiting.end_connections();
         MemoryBackup(store)
     }
@@ -163,14 +163,14 @@ impl MemoryNode {
     /// Restarts the node with the data of a backup, as a database server whose files are exchanged for a copy of earlier ones. It does not
     /// know that it forgot anything: its run id is the one of then. Those who have seen more of its log know.
     pub fn restore(&self, backup: &MemoryBackup) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.cut();
         state.store = backup.0.clone();
     }
 
     /// Sets the node's clock forward by this much. Its keys expire that much earlier.
     pub fn advance_clock(&self, by: Duration) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.clock_offset = state.clock_offset.saturating_add(by).min(FAR);
     }
 }
@@ -190,7 +190,7 @@ impl LockNode for MemoryNode {
     }
 
     fn inspect(&self, keyspace: &Arc<Keyspace>) -> NodeFuture<Result<Inspection, NodeError>> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if state.link.is_cancelled() && !state.down {
             state.link = CancellationToken::new();
         }
@@ -220,7 +220,7 @@ impl LockNode for MemoryNode {
     }
 
     fn submit(&self, request: Request, reply_to: ReplySender) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if state.is_cut() {
             return reply_to.send(Err(is_down()));
         }
@@ -243,14 +243,14 @@ impl LockNode for MemoryNode {
     fn wakeups(&self, _: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         let node = Arc::clone(&self.shared);
         Box::pin(async move {
-            let mut state = node.lock();
+            let mut state = node.state.lock();
             if state.is_cut() {
                 return Err(is_down());
             }
             let mut receiver = state.store.waiting.listen(waiter);
             drop(state);
             let wakeups = poll_fn(move |cx| receiver.poll_recv(cx));
-            Ok(Box::pin(wakeups.filter(move |_| ready(!node.lock().drop_replies))) as Wakeups)
+            Ok(Box::pin(wakeups.filter(move |_| ready(!node.state.lock().drop_replies))) as Wakeups)
         })
     }
 
@@ -260,7 +260,7 @@ impl LockNode for MemoryNode {
     }
 
     fn disconnected(&self) -> NodeFuture<()> {
-        let link = self.shared.lock().link.clone();
+        let link = self.shared.state.lock().link.clone();
         Box::pin(async move { link.cancelled().await })
     }
 }

@@ -1,7 +1,7 @@
 //! What the clones of a node share, and how requests reach the store, at once or with a delay.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -47,17 +47,13 @@ pub(super) struct State {
 }
 
 impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Submits an access, and returns the future of its result.
     pub(super) fn submit<T: Send + 'static>(
         self: &Arc<Self>,
         access: impl FnOnce(&mut Store, Duration) -> Result<T, NodeError> + Send + 'static,
     ) -> NodeFuture<Result<T, NodeError>> {
         let (sender, result) = oneshot::channel();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_cut() {
             return Box::pin(async { Err(is_down()) });
         }
@@ -114,7 +110,7 @@ impl Shared {
         loop {
             let delay_changed = self.delay_changed.notified();
             let due = {
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 self.execute_due(&mut state);
                 let Some((due, _)) = state.delayed.front() else {
                     state.executor = None;
