@@ -151,21 +151,16 @@ impl<S: Session> PresentLink<S> {
         present.ok_or_else(|| NodeError::Unreachable { reason: S::LOST.into() })
     }
 
-    /// Gives the link up.
-    pub(super) fn disconnect(&self) {
-        // Taken out first: to end its worker drops requests, and the mutex must not be held meanwhile.
-        let link = self.link.lock().take();
-        if let Some(link) = link {
-            link.close();
-        }
+    /// Takes the link out. To close it, or to drop it, may drop requests, and the mutex must not be held meanwhile.
+    pub(super) fn take(&self) -> Option<Arc<Link<S>>> {
+        self.link.lock().take()
     }
 
-    /// Leaves the link to those who have its session, too.
-    #[cfg(feature = "redis")]
-    pub(super) fn forget(&self) {
-        // Taken out first: to drop it may drop requests, and the mutex must not be held meanwhile.
-        let link = self.link.lock().take();
-        drop(link);
+    /// Gives the link up.
+    pub(super) fn disconnect(&self) {
+        if let Some(link) = self.take() {
+            link.close();
+        }
     }
 
     /// Submits a request. It has its place in the order when this returns.

@@ -74,7 +74,19 @@ impl ReplySender {
 
     /// As [`send`](Self::send). There is one reply: another one goes nowhere.
     pub(crate) fn answer(&mut self, reply: Result<Reply, NodeError>) {
-        self.deliver(reply.and_then(Reply::check));
+        let Some(to) = self.to.take() else { return };
+        let reply = reply.and_then(Reply::check);
+        if let Some(timer) = self.timer.take() {
+            timer.stop(&reply);
+        }
+        let (waker, timed) = to.lock().receive(self.node, reply);
+        if let Some((timer, written)) = timed {
+            timer.majority_replied(written);
+        }
+        // Woken after the lock is free: the receiver takes it at once.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Says that the request is being written to the connection now: from now on, the node has its time to reply. If this is not
@@ -100,27 +112,12 @@ impl ReplySender {
     pub(crate) fn nodes(&self) -> Option<usize> {
         self.to.as_ref().map(|state| state.lock().nodes())
     }
-
-    fn deliver(&mut self, reply: Result<Reply, NodeError>) {
-        let Some(to) = self.to.take() else { return };
-        if let Some(timer) = self.timer.take() {
-            timer.stop(&reply);
-        }
-        let (waker, timed) = to.lock().receive(self.node, reply);
-        if let Some((timer, written)) = timed {
-            timer.majority_replied(written);
-        }
-        // Woken after the lock is free: the receiver takes it at once.
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 impl Drop for ReplySender {
     fn drop(&mut self) {
         if self.to.is_some() {
-            self.deliver(Err(connection_lost()));
+            self.answer(Err(connection_lost()));
         }
     }
 }

@@ -263,7 +263,7 @@ impl LockNode for RedisNode {
                 Err(
                     NodeError::Refused(Refusal::Permission { .. } | Refusal::ClusterMode { .. })
                     | NodeError::Elsewhere { .. },
-                ) => node.link.forget(),
+                ) => drop(node.link.take()),
                 Err(NodeError::Refused(_)) => link.close(),
                 _ => {}
             }
