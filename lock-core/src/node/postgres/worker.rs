@@ -1,5 +1,4 @@
 use std::collections::VecDeque;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -65,7 +64,6 @@ impl Worker {
     pub(super) async fn run(mut self, mut wire: Wire, inbox: Inbox) {
         let gone = self.gone.clone();
         let mut open = true;
-        let mut stalled = pin!(sleep_until(self.moved + STALLED_AFTER));
         while open || !self.in_flight.is_empty() {
             tokio::select! {
                 biased;
@@ -87,12 +85,7 @@ impl Worker {
                     inbox.take(&mut self.waiting, MAX_BATCH);
                     self.write().await;
                 }
-                () = &mut stalled, if !self.in_flight.is_empty() => {
-                    if self.moved.elapsed() >= STALLED_AFTER {
-                        gone.cancel();
-                    }
-                    stalled.as_mut().reset(self.moved + STALLED_AFTER);
-                }
+                () = sleep_until(self.moved + STALLED_AFTER), if !self.in_flight.is_empty() => gone.cancel(),
             }
         }
     }

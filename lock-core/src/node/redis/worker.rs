@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
-use std::future::{pending, ready};
+use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
+use futures_util::future::{BoxFuture, Fuse, FutureExt as _, OptionFuture};
 use futures_util::poll;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
@@ -121,7 +121,7 @@ impl Worker {
                 // Moves the bytes: of what the last pass sent, and of the replies for the next one.
                 // If it ends, nothing will come any more.
                 () = &mut self.driver => gone.cancel(),
-                reply = first(&mut self.in_flight), if !self.in_flight.is_empty() => {
+                Some(reply) = OptionFuture::from(self.in_flight.front_mut()) => {
                     self.in_flight.pop_front();
                     self.distribute(reply).await;
                 }
@@ -245,14 +245,6 @@ impl Worker {
             write = Box::pin(ready(reply));
         }
         self.in_flight.push_back(write);
-    }
-}
-
-/// The reply to the first of the writes; never resolves if there is none.
-async fn first(in_flight: &mut VecDeque<BoxFuture<'static, BatchReply>>) -> BatchReply {
-    match in_flight.front_mut() {
-        Some(first) => first.await,
-        None => pending().await,
     }
 }
 
