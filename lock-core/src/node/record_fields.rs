@@ -32,9 +32,10 @@ pub(super) fn encode_fields(write: &RecordWrite) -> [String; FIELDS.len()] {
     ]
 }
 
-/// Reads the fields of a record. Of one that has another format, only the format is read.
+/// Reads the fields of a record: none of them is there if there is no record. Of one that has another format, only the format is read.
 pub(super) fn decode_record(fields: &[Option<String>]) -> Result<FoundRecord, NodeError> {
     let read = || match <&[_; FIELDS.len()]>::try_from(fields).ok()? {
+        none if none.iter().all(Option::is_none) => Some(FoundRecord::None),
         this @ [_, _, _, Some(format), ..] => match format.parse().ok()? {
             NodeRecord::FORMAT => decode_fields(this).map(FoundRecord::Record),
             other => Some(FoundRecord::OtherFormat(other)),

@@ -8,8 +8,7 @@ use redis::{Pipeline, Value};
 use super::declared;
 use super::link::Session;
 use super::query::{query, read};
-use super::record;
-use crate::node::record_fields::FIELDS;
+use crate::node::record_fields::{FIELDS, decode_record};
 use crate::node::{Inspection, Keyspace, MAX_TOKEN, NodeError, Refusal};
 use crate::random::WaiterId;
 
@@ -47,7 +46,7 @@ impl Session {
         let (seconds, micros): (u64, u64) = read(time)?;
         // Managed servers deny CONFIG. The node then counts as not durable.
         let fsync: HashMap<String, String> = read(fsync).unwrap_or_default();
-        let (run_id, record) = (run_id(&info)?, record::decode(&read::<Vec<_>>(record)?)?);
+        let (run_id, record) = (run_id(&info)?, decode_record(&read::<Vec<_>>(record)?)?);
         let is_written =
             field(&info, "aof_enabled") == Ok("1") && fsync.get("appendfsync").is_some_and(|when| when == "always");
         // What a disk keeps over a restart, it does not keep when the server takes over the data of another one.

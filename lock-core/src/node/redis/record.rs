@@ -5,8 +5,8 @@ use redis::Cmd;
 use super::codec::millis;
 use super::script::{RECORD, ScriptRef};
 use crate::node::limits::parse_number;
-use crate::node::record_fields::{FIELDS, decode_record, encode_fields, text};
-use crate::node::{FenceReading, FoundRecord, Keyspace, MemberId, NodeError, RecordWrite};
+use crate::node::record_fields::{FIELDS, encode_fields, text};
+use crate::node::{FenceReading, Keyspace, MemberId, NodeError, RecordWrite};
 
 /// Each request looks up a fence in the hash of the record. Redis would keep up to 512 fields as a list, and search it from its
 /// start, unless one value is longer than 64 bytes (`hash-max-listpack-entries` and `-value`). This one is.
@@ -31,14 +31,6 @@ pub(super) fn encode_write(keyspace: &Keyspace, write: &RecordWrite) -> Cmd {
     command
 }
 
-/// Reads the fields of a record. A hash that does not exist has none of them.
-pub(super) fn decode(fields: &[Option<String>]) -> Result<FoundRecord, NodeError> {
-    if fields.len() == FIELDS.len() && fields.iter().all(Option::is_none) {
-        return Ok(FoundRecord::None);
-    }
-    decode_record(fields)
-}
-
 /// The highest of the fences among all fields of a record, if it was written for this run of the server.
 pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result<Option<FenceReading>, NodeError> {
     let field = |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, value)| value);
@@ -57,6 +49,8 @@ pub(super) fn decode_fences(fields: &[(String, String)], run_id: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::FoundRecord;
+    use crate::node::record_fields::decode_record;
     use crate::random::Epoch;
 
     fn fields(values: [&str; FIELDS.len()]) -> [Option<String>; FIELDS.len()] {
@@ -65,15 +59,15 @@ mod tests {
 
     #[test]
     fn a_record_is_read_whole_or_reported() {
-        assert_eq!(decode(&[const { None }; FIELDS.len()]), Ok(FoundRecord::None));
+        assert_eq!(decode_record(&[const { None }; FIELDS.len()]), Ok(FoundRecord::None));
         let mut found = fields(["00ff-7", "3", "r", "1", "", "", "", "", "", "00ff-7 9 00aa-1 8", "ff"]);
-        let Ok(FoundRecord::Record(record)) = decode(&found) else { panic!() };
+        let Ok(FoundRecord::Record(record)) = decode_record(&found) else { panic!() };
         assert_eq!((record.member, record.version), (MemberId { random: 255, micros: 7 }, 3));
         assert_eq!((record.epoch, record.quarantines.len()), (Some(Epoch::from_bits(255)), 2));
         found[9] = Some("00ff-7".into());
-        assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "half an entry");
+        assert!(matches!(decode_record(&found), Err(NodeError::Protocol { .. })), "half an entry");
         found[9] = None;
-        assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "a field is missing");
+        assert!(matches!(decode_record(&found), Err(NodeError::Protocol { .. })), "a field is missing");
     }
 
     #[test]
@@ -91,9 +85,9 @@ mod tests {
             ];
             for (field, value) in damaged {
                 let mut found = fields(["00ff-7", "3", "r", "1", "", "", "", "", "", "", "ff"]);
-                assert!(matches!(decode(&found), Ok(FoundRecord::Record(_))));
+                assert!(matches!(decode_record(&found), Ok(FoundRecord::Record(_))));
                 found[field] = Some(value);
-                assert!(matches!(decode(&found), Err(NodeError::Protocol { .. })), "{found:?}");
+                assert!(matches!(decode_record(&found), Err(NodeError::Protocol { .. })), "{found:?}");
             }
             let fence = [("member", "00ff-7"), ("run_id", "r"), ("1", &number.to_string())];
             let fence = fence.map(|(field, value)| (field.to_owned(), value.to_owned()));
@@ -105,10 +99,10 @@ mod tests {
     fn only_the_format_is_read_from_a_record_of_another_format() {
         let mut found = [const { None }; FIELDS.len()];
         found[3] = Some("3".into());
-        assert_eq!(decode(&found), Ok(FoundRecord::OtherFormat(3)));
+        assert_eq!(decode_record(&found), Ok(FoundRecord::OtherFormat(3)));
         found[3] = None;
         found[2] = Some("r".into());
-        assert!(decode(&found).is_err(), "a record without a format is damaged");
+        assert!(decode_record(&found).is_err(), "a record without a format is damaged");
     }
 
     #[test]
