@@ -32,7 +32,8 @@ mod slots;
 mod submission;
 #[cfg(any(feature = "redis", feature = "postgres"))]
 mod tcp;
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod vote_timer;
 pub mod writing;

@@ -51,8 +51,10 @@ fn default_config() -> Result<TlsConnector, String> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()).into())
 }
 
-/// An error that stays until somebody mends a certificate or a setting. Any other may pass.
-pub(super) fn refusal(error: &rustls::Error) -> NodeError {
+/// What went wrong in TLS, if that is why reading or writing failed. It is refused if it stays until somebody mends a certificate or a setting;
+/// anything else may pass.
+pub(super) fn refusal_in(error: &io::Error) -> Option<NodeError> {
+    let error: &rustls::Error = error.get_ref()?.downcast_ref()?;
     let remedy = match error {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             "; add its issuer to the certificates that the system trusts, or give a configuration that trusts it with tls"
@@ -65,9 +67,9 @@ pub(super) fn refusal(error: &rustls::Error) -> NodeError {
             | AlertDescription::BadCertificate,
         ) => "; the server may want a certificate of the client: give a configuration that has one with tls",
         rustls::Error::InvalidCertificate(_) => "",
-        _ => return NodeError::Unreachable { reason: format!("TLS: {error}") },
+        _ => return Some(NodeError::Unreachable { reason: format!("TLS: {error}") }),
     };
-    Refusal::Tls { detail: format!("{error}{remedy}") }.into()
+    Some(Refusal::Tls { detail: format!("{error}{remedy}") }.into())
 }
 
 /// How to secure the connections to a server.
@@ -105,10 +107,10 @@ impl Tls {
         let connector = self.connector()?;
         match timeout(HANDSHAKE_TIMEOUT, connector.connect(self.name.clone(), stream)).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
-            Ok(Err(error)) => Err(match cause_in(&error) {
-                Some(cause) => refusal(cause),
-                None => NodeError::Unreachable { reason: format!("TLS handshake: {error}") },
-            }),
+            Ok(Err(error)) => {
+                let failed = || NodeError::Unreachable { reason: format!("TLS handshake: {error}") };
+                Err(refusal_in(&error).unwrap_or_else(failed))
+            }
             Err(_) => {
                 Err(NodeError::Unreachable { reason: "no answer to the TLS handshake; is it a port for TLS?".into() })
             }
@@ -118,9 +120,4 @@ impl Tls {
 
 fn name_of(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())
-}
-
-/// What went wrong in TLS, if that is why reading or writing failed.
-pub(super) fn cause_in(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
 }

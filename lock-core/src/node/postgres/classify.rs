@@ -7,8 +7,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
 use super::schema::{GRANTS, LOG_GRANT, MIN_VERSION};
-#[cfg(feature = "tls")]
-use crate::node::tls::{cause_in, refusal};
+use crate::node::tls::refusal_in;
 use crate::node::{NodeError, Refusal};
 
 /// The remedy when a statement had to wait too long for another session.
@@ -27,9 +26,8 @@ pub(super) fn node_error(error: &Error) -> NodeError {
 /// The error of a connection attempt, when no request was under way: nothing can have been executed.
 pub(super) fn connect_error(error: &Error) -> NodeError {
     // With TLS 1.3, this is where a client learns that the server does not accept its certificate.
-    #[cfg(feature = "tls")]
-    if let Some(cause) = error.source().and_then(|source| cause_in(source.downcast_ref()?)) {
-        return refusal(cause);
+    if let Some(refusal) = error.source().and_then(|source| refusal_in(source.downcast_ref()?)) {
+        return refusal;
     }
     match node_error(error) {
         // With the server's words: it refused us for a reason of its own.

@@ -18,9 +18,7 @@ use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
 use super::source::{Address, Source};
 use crate::node::tcp::{self, Io};
-use crate::node::{Credentials, NodeError};
-#[cfg(feature = "tls")]
-use crate::node::{Refusal, tls::Tls};
+use crate::node::{Credentials, NodeError, Refusal};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -34,7 +32,6 @@ const ANSWERS: [u8; 4] = *b"RENv";
 const PING_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// `SSLRequest`: its length, and its number.
-#[cfg(feature = "tls")]
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
@@ -103,24 +100,14 @@ async fn is_redis(mut stream: Box<dyn Io>) -> bool {
 
 /// Opens a connection to a server, over TLS if it is to be. Nothing is said on it yet.
 pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
-    #[cfg(feature = "tls")]
-    if let Some(tls) = &address.tls {
-        tls.connector()?;
-    }
-    let stream = stream(&address.host, address.port).await.map_err(|error| io_error(&error))?;
-    #[cfg(feature = "tls")]
-    if let Some(tls) = &address.tls {
-        return secure(tls, stream).await;
-    }
-    Ok(stream)
-}
-
-/// Asks the server for TLS, and shakes hands.
-#[cfg(feature = "tls")]
-async fn secure(tls: &Tls, mut stream: Box<dyn Io>) -> Result<Box<dyn Io>, NodeError> {
-    stream.write_all(&SSL_REQUEST).await.map_err(|error| io_error(&error))?;
+    let Address { host, port, tls, .. } = address;
+    let failed = |error| io_error(&error);
+    let Some(tls) = tls else { return stream(host, *port).await.map_err(failed) };
+    tls.connector()?;
+    let mut stream = stream(host, *port).await.map_err(failed)?;
+    stream.write_all(&SSL_REQUEST).await.map_err(failed)?;
     // One byte, and no more: what follows it unencrypted may be from anybody.
-    match stream.read_u8().await.map_err(|error| io_error(&error))? {
+    match stream.read_u8().await.map_err(failed)? {
         b'S' => tls.shake_hands(stream).await,
         _ => {
             let detail =

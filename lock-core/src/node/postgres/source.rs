@@ -11,7 +11,6 @@ use tokio_rustls::rustls::ClientConfig;
 use super::connect::reach;
 use crate::node::credentials::{CredentialsProvider, Login, answer_of};
 use crate::node::tcp::Io;
-#[cfg(feature = "tls")]
 use crate::node::tls::Tls;
 use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture};
 
@@ -95,7 +94,6 @@ pub(super) struct Address {
     pub(super) port: u16,
     /// Without TLS, which is not left to tokio-postgres.
     pub(super) config: Config,
-    #[cfg(feature = "tls")]
     pub(super) tls: Option<Tls>,
 }
 
@@ -125,29 +123,19 @@ impl Address {
         }
         let port = config.get_ports().first().copied().unwrap_or(PORT);
         let uses_tls = config.get_ssl_mode() == SslMode::Require;
-        if uses_tls && !cfg!(feature = "tls") {
-            return Err(invalid("TLS needs the feature `tls` of lock-axum or lock-core"));
-        }
         if config.get_channel_binding() == ChannelBinding::Require {
             return Err(invalid(
                 "channel binding is not supported; leave channel_binding out: certificates are always checked",
             ));
         }
         config.ssl_mode(SslMode::Disable);
-        #[cfg(feature = "tls")]
         let tls = match &host {
             _ if !uses_tls => None,
             Host::Tcp(host) => Some(Tls::new(host).map_err(|reason| invalid(&reason))?),
             #[cfg(unix)]
             Host::Unix(_) => return Err(invalid("TLS is not for sockets; leave sslmode out")),
         };
-        Ok(Self {
-            host,
-            port,
-            config,
-            #[cfg(feature = "tls")]
-            tls,
-        })
+        Ok(Self { host, port, config, tls })
     }
 
     /// Whether the URL has a user or a password.

@@ -5,7 +5,6 @@ use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, ProtocolVer
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::node::tcp::Io;
-#[cfg(feature = "tls")]
 use crate::node::tls::Tls;
 use crate::node::{InvalidUrl, NodeError, NodeFuture};
 
@@ -18,7 +17,6 @@ pub(super) struct Server {
     pub(super) info: ConnectionInfo,
     /// What it is in, if that is not TCP.
     pub(super) network: Option<Network>,
-    #[cfg(feature = "tls")]
     pub(super) tls: Option<Tls>,
 }
 
@@ -31,9 +29,6 @@ impl Server {
         })?;
         let uses_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
         if uses_tls {
-            if !cfg!(feature = "tls") {
-                return Err(invalid("TLS needs the feature `tls` of lock-axum or lock-core"));
-            }
             if parsed.fragment().is_some() {
                 return Err(invalid("certificates are always checked; remove what begins with #"));
             }
@@ -66,19 +61,12 @@ impl Server {
             0 => address,
             database => format!("{address}/{database}"),
         };
-        #[cfg(feature = "tls")]
         let tls = match info.addr() {
             ConnectionAddr::Tcp(host, _) if uses_tls => Some(Tls::new(host).map_err(|reason| invalid(&reason))?),
             _ => None,
         };
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        Ok(Self {
-            name,
-            info: info.set_redis_settings(settings),
-            network: None,
-            #[cfg(feature = "tls")]
-            tls,
-        })
+        Ok(Self { name, info: info.set_redis_settings(settings), network: None, tls })
     }
 
     /// Its host, if it is at one.
@@ -97,17 +85,12 @@ impl Server {
 
     /// The same login, database and trust, on another host.
     pub(super) fn at(&self, host: &str, port: u16) -> Result<Self, NodeError> {
+        let tls = self.tls.as_ref().map(|tls| tls.at(host)).transpose();
         Ok(Self {
             name: format!("{host}:{port}"),
             info: self.info.clone().set_addr(ConnectionAddr::Tcp(host.to_owned(), port)),
             network: self.network.clone(),
-            #[cfg(feature = "tls")]
-            tls: self
-                .tls
-                .as_ref()
-                .map(|tls| tls.at(host))
-                .transpose()
-                .map_err(|reason| NodeError::Unreachable { reason })?,
+            tls: tls.map_err(|reason| NodeError::Unreachable { reason })?,
         })
     }
 }

@@ -1,16 +1,11 @@
 //! What errors of redis-rs and of servers mean to a lock.
 
-#[cfg(feature = "tls")]
 use std::error::Error;
-#[cfg(feature = "tls")]
 use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError};
-#[cfg(feature = "tls")]
-use tokio_rustls::rustls;
 
-#[cfg(feature = "tls")]
-use crate::node::tls::{cause_in, refusal};
+use crate::node::tls::refusal_in;
 use crate::node::{NodeError, Refusal};
 
 /// The error of a request that redis-rs reports. Classified by code and kind; the text is only passed on.
@@ -108,9 +103,8 @@ pub(super) fn connect_error(error: &RedisError) -> NodeError {
 /// The error of a login, which is the first that is sent over a new connection.
 pub(super) fn login_error(error: &RedisError) -> NodeError {
     // With TLS 1.3, this is where a client learns that the server does not accept its certificate.
-    #[cfg(feature = "tls")]
-    if let Some(cause) = tls_cause(error) {
-        return refusal(cause);
+    if let Some(refusal) = tls_refusal(error) {
+        return refusal;
     }
     match connect_error(error) {
         NodeError::Protocol { .. } if error.kind() == ErrorKind::Parse => Refusal::NotRedis.into(),
@@ -127,11 +121,10 @@ pub(super) fn login_error(error: &RedisError) -> NodeError {
 }
 
 /// What went wrong in TLS, if that is why redis-rs failed.
-#[cfg(feature = "tls")]
-fn tls_cause(error: &RedisError) -> Option<&rustls::Error> {
+fn tls_refusal(error: &RedisError) -> Option<NodeError> {
     let source = error.source()?;
     let source = source.downcast_ref::<Arc<dyn Error + Send + Sync>>().map_or(source, |shared| &**shared);
-    cause_in(source.downcast_ref()?)
+    refusal_in(source.downcast_ref()?)
 }
 
 /// The error of a factory of connections.

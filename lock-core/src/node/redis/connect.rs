@@ -88,16 +88,11 @@ impl Server {
                 if let Some(network) = &self.network {
                     return network.dial(host, *port).await.map_err(failed);
                 }
-                #[cfg(feature = "tls")]
-                if let Some(tls) = &self.tls {
-                    tls.connector()?;
-                }
-                let stream = tcp::connect(host, *port).await.map_err(failed)?;
-                #[cfg(feature = "tls")]
-                if let Some(tls) = &self.tls {
-                    return tls.shake_hands(stream).await;
-                }
-                Ok(Box::new(stream))
+                let Some(tls) = &self.tls else {
+                    return Ok(Box::new(tcp::connect(host, *port).await.map_err(failed)?));
+                };
+                tls.connector()?;
+                tls.shake_hands(tcp::connect(host, *port).await.map_err(failed)?).await
             }
             #[cfg(unix)]
             ConnectionAddr::Unix(path) => Ok(Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)),
@@ -107,11 +102,7 @@ impl Server {
 
     /// Whether the server, which hung up during a login without TLS, speaks TLS.
     async fn expects_tls(&self) -> bool {
-        #[cfg(feature = "tls")]
-        if self.tls.is_some() {
-            return false;
-        }
-        if self.network.is_some() {
+        if self.tls.is_some() || self.network.is_some() {
             return false;
         }
         let ConnectionAddr::Tcp(host, port) = self.info.addr() else { return false };
