@@ -130,7 +130,7 @@ impl Session {
     /// others.
     async fn forget_tombstones(&self, paths: &Paths, keys: &LockKeys) -> Result<u64, NodeError> {
         let now = self.leader_millis(paths).await?;
-        let entries = self.client.list_children(&paths.all_evicted()).await.map_err(|error| node_error(&error))?;
+        let entries = self.client.list_children(&paths.in_set("evicted")).await.map_err(|error| node_error(&error))?;
         let barred = self.barred_until(paths, &entries).await?;
         let (left, over): (Vec<_>, Vec<_>) = barred.into_iter().partition(|(_, until)| *until > now);
         let deleted = over.iter().map(|(entry, _)| {
@@ -146,7 +146,8 @@ impl Session {
 
     /// The leader's time, in milliseconds.
     pub(super) async fn leader_millis(&self, paths: &Paths) -> Result<u64, NodeError> {
-        let clock = self.client.set_data(&paths.clock(), b"", None).await.map_err(|error| node_error(&error))?;
+        let clock =
+            self.client.set_data(&paths.in_set("clock"), b"", None).await.map_err(|error| node_error(&error))?;
         Ok(u64::try_from(clock.mtime).unwrap_or_default())
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ledger::{Claim, Obstacle, Wanted};
 use super::session::Session;
-use super::waiting::{Caller, QueueView, Turn};
+use super::waiting::{Caller, QueueView};
 use crate::node::{NodeError, Operation, QueuePosition, Reply, Request};
 
 impl Session {
@@ -78,13 +78,10 @@ impl Session {
         let mut view = if is_known { self.view_queue(paths, caller).await? } else { QueueView::empty() };
         // The queue may have begun meanwhile: twice in a row is rare.
         for _ in 0..3 {
-            match view.turn {
-                Turn::Now => {}
-                Turn::In(pause) => return held(Some(pause), (view.position, view.offer)),
-                Turn::Held => return held(None, (view.position, view.offer)),
+            if let Err(remaining) = view.turn {
+                return held(remaining, (view.position, view.offer));
             }
-            let taken = self.take(claim, wanted, &view.parts(&queue)).await?;
-            match taken {
+            match self.take(claim, wanted, &view.parts(&queue)).await? {
                 Ok(token) => {
                     self.took(&queue, keys, &view);
                     return Ok(Reply::Granted { token });

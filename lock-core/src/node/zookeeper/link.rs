@@ -69,12 +69,12 @@ impl link::Session for Session {
     /// Writes the record, the znode of its epoch, and the floor, in one transaction, if everything is still as it was read.
     async fn write_record(&self, keyspace: &Keyspace, write: &RecordWrite) -> Result<Option<NodeRecord>, NodeError> {
         let paths = self.paths(keyspace);
-        let micros = match self.client.set_data(&paths.clock(), b"", None).await {
+        let micros = match self.client.set_data(&paths.in_set("clock"), b"", None).await {
             Ok(stat) => micros(stat.mtime),
             Err(Error::NoNode) => return Ok(None),
             Err(error) => return Err(node_error(&error)),
         };
-        let (path, none) = (paths.record(), Stored { found: FoundRecord::None, floor: 0 });
+        let (path, none) = (paths.in_set("record"), Stored { found: FoundRecord::None, floor: 0 });
         let present = self.read(&path).await?;
         let version = present.as_ref().map(|(_, stat)| stat.version);
         let Stored { found, floor } = present.map_or(Ok(none), |(value, _)| decode(&value))?;
@@ -111,11 +111,12 @@ impl link::Session for Session {
     /// What is raised while the fences are read may be missing.
     async fn read_fences(&self, keyspace: &Keyspace, run_id: &str) -> Result<Option<FenceReading>, NodeError> {
         let paths = self.paths(keyspace);
-        let Some((value, _)) = self.read(&paths.record()).await? else { return Ok(None) };
+        let Some((value, _)) = self.read(&paths.in_set("record")).await? else { return Ok(None) };
         let Stored { found, floor } = decode(&value)?;
         let Some(record) = found.get().filter(|record| record.run_id == run_id) else { return Ok(None) };
-        let names = self.client.list_children(&paths.fences()).await.map_err(|error| node_error(&error))?;
-        let fences: Vec<String> = names.iter().map(|name| format!("{}/{name}", paths.fences())).collect();
+        let fences = paths.in_set("fences");
+        let names = self.client.list_children(&fences).await.map_err(|error| node_error(&error))?;
+        let fences: Vec<String> = names.iter().map(|name| format!("{fences}/{name}")).collect();
         let values = self.read_values(&fences).await?;
         let highest =
             values.iter().flatten().try_fold(floor, |highest, value| number(value).map(|fence| fence.max(highest)))?;
@@ -170,9 +171,9 @@ impl Session {
     /// The first of the three requests is a write. So the answers to the others have everything that was acknowledged before.
     async fn look_at_set(&self, paths: &Paths) -> Result<FoundSet, Error> {
         // A write, because the leader stamps it with its clock. There is no way to ask for that.
-        let clock = self.client.set_data(&paths.clock(), b"", None);
+        let clock = self.client.set_data(&paths.in_set("clock"), b"", None);
         let names = self.client.list_children(paths.set());
-        let record = self.client.get_data(&paths.record());
+        let record = self.client.get_data(&paths.in_set("record"));
         let clock = if_present(clock.await)?;
         let names = if_present(names.await)?.unwrap_or_default();
         let record = if_present(record.await)?.map(|(value, _)| value);
@@ -187,7 +188,7 @@ impl Session {
         self.client.mkdir(paths.set(), &CreateMode::Persistent.with_acls(self.acls)).await?;
         let random = Random::from_system();
         let (clock, memory) =
-            (paths.clock(), paths.memory(&format!("{:016x}{:016x}", random.number(), random.number())));
+            (paths.in_set("clock"), paths.memory(&format!("{:016x}{:016x}", random.number(), random.number())));
         let former: Vec<String> =
             found.names.iter().filter(|name| is_of_a_memory(name)).map(|name| paths.in_set(name)).collect();
         let created: Vec<String> = found.missing().map(|name| paths.in_set(name)).chain([memory]).collect();

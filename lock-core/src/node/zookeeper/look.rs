@@ -25,7 +25,7 @@ impl Session {
         let synced = self.client.sync(paths.set());
         let mut reader = self.client.new_multi_reader();
         let mut add = || {
-            reader.add_get_children(&paths.all_evicted())?;
+            reader.add_get_children(&paths.in_set("evicted"))?;
             look.keys.iter().try_for_each(|keys| {
                 reader.add_get_data(&paths.lock(keys))?;
                 reader.add_get_data(&paths.fence(keys.fence()))?;

@@ -50,20 +50,8 @@ impl Paths {
         format!("{}/memory-{id}", self.set)
     }
 
-    pub(super) fn clock(&self) -> String {
-        format!("{}/clock", self.set)
-    }
-
-    pub(super) fn record(&self) -> String {
-        format!("{}/record", self.set)
-    }
-
     pub(super) fn epoch(&self, epoch: Epoch) -> String {
         format!("{}/epoch-{epoch}", self.set)
-    }
-
-    pub(super) fn fences(&self) -> String {
-        format!("{}/fences", self.set)
     }
 
     pub(super) fn fence(&self, fence: u16) -> String {
@@ -72,11 +60,6 @@ impl Paths {
 
     pub(super) fn lock(&self, keys: &LockKeys) -> String {
         format!("{}/locks/{}", self.set, name_of(keys))
-    }
-
-    /// The directory of the entries of those that were evicted.
-    pub(super) fn all_evicted(&self) -> String {
-        format!("{}/evicted", self.set)
     }
 
     pub(super) fn evicted(&self, entry: &str) -> String {

@@ -52,18 +52,12 @@ pub(super) struct QueueView {
     passed: Vec<String>,
 }
 
-/// When it is the caller's turn.
-pub(super) enum Turn {
-    Now,
-    /// If none of those before it takes the lock.
-    In(Duration),
-    /// Somebody has the lock.
-    Held,
-}
+/// Whether it is the caller's turn. Otherwise, after how long it is if none of those before it takes the lock; `None` if somebody has the lock.
+type Turn = Result<(), Option<Duration>>;
 
 impl QueueView {
     pub(super) fn empty() -> Self {
-        Self { is_empty: true, own: None, position: None, turn: Turn::Now, offer: None, passed: Vec::new() }
+        Self { is_empty: true, own: None, position: None, turn: Ok(()), offer: None, passed: Vec::new() }
     }
 
     /// What is carried out with the transaction that takes the lock: the caller leaves the queue, or there is none.
@@ -111,7 +105,7 @@ impl Session {
                 return Ok(view);
             }
         }
-        Ok(QueueView { is_empty: false, turn: Turn::In(RESERVATION_TTL), ..QueueView::empty() })
+        Ok(QueueView { is_empty: false, turn: Err(Some(RESERVATION_TTL)), ..QueueView::empty() })
     }
 
     /// `None` if the caller's place is gone, because those behind it passed over it. The next look enters the queue again.
@@ -156,7 +150,7 @@ impl Session {
         let before = count(ahead).saturating_sub(free_slots.count().saturating_sub(1));
         let (turn, passed) = if is_held {
             self.known().places.seen_held(keys.lock_key());
-            (Turn::Held, 0)
+            (Err(None), 0)
         } else {
             turn_after(before, self.known().places.seen_free(keys.lock_key(), fence_version))
         };
@@ -269,8 +263,8 @@ impl Session {
 /// When it is the turn of a waiter that comes after others, of a lock that was free for this long, and how many have let theirs pass.
 fn turn_after(before: u32, free: Duration) -> (Turn, usize) {
     match (RESERVATION_TTL * before.min(MAX_RESERVATIONS)).saturating_sub(free) {
-        Duration::ZERO => (Turn::Now, turns_in(free)),
-        left => (Turn::In(left), 0),
+        Duration::ZERO => (Ok(()), turns_in(free)),
+        left => (Err(Some(left)), 0),
     }
 }
 
