@@ -9,7 +9,7 @@ use super::conformance::{Divergence, Runner};
 use super::lack::Lack;
 use super::step::{acquire, owner};
 use super::trial::Trial;
-use crate::node::{Kind, Operation, QueuePosition, Reply};
+use crate::node::{Kind, Operation, OwnerId, QueuePosition, Reply};
 
 /// How long a lock lives whose end is waited for. Not a whole number of seconds: a node may count in those, and rounds up.
 const BRIEF: Duration = Duration::from_millis(1500);
@@ -18,14 +18,15 @@ pub(super) async fn check(runner: &Runner<'_>) -> Result<(), Divergence> {
     let trial = || Trial::begin(runner);
     let mut trials: Vec<LocalBoxFuture<'_, Result<(), Divergence>>> = vec![
         Box::pin(a_lock_ends_with_its_ttl(trial().await?)),
-        Box::pin(one_that_was_extended_ends_with_its_new_ttl(trial().await?)),
+        Box::pin(one_that_is_kept_ends_with_its_new_ttl(trial().await?, |owner, ttl| Operation::Extend { owner, ttl })),
         Box::pin(the_clock_runs(trial().await?)),
     ];
     if !runner.lacks.has(Lack::Replace) {
         trials.push(Box::pin(one_that_was_put_back_ends_with_its_ttl(trial().await?)));
     }
     if !runner.lacks.has(Lack::Readers) {
-        trials.push(Box::pin(one_that_was_downgraded_ends_with_its_new_ttl(trial().await?)));
+        let downgrade = |owner, ttl| Operation::Downgrade { owner, ttl };
+        trials.push(Box::pin(one_that_is_kept_ends_with_its_new_ttl(trial().await?, downgrade)));
         trials.push(Box::pin(the_last_reader_keeps_writers_out(trial().await?)));
         trials.push(Box::pin(a_reader_ends_beside_another(trial().await?)));
     }
@@ -57,17 +58,15 @@ async fn a_lock_ends_with_its_ttl(mut trial: Trial) -> Result<(), Divergence> {
     trial.expect_reply(0, Operation::Extend { owner: owner(1), ttl }, Reply::Gone).await
 }
 
-async fn one_that_was_extended_ends_with_its_new_ttl(trial: Trial) -> Result<(), Divergence> {
-    let ttl = brief(&trial);
-    lives_on(trial, Operation::Extend { owner: owner(1), ttl }).await
-}
-
 /// A lock that would end before is kept by an operation with the new time. Nothing is told by a machine that was too slow for that.
-async fn lives_on(mut trial: Trial, operation: Operation) -> Result<(), Divergence> {
+async fn one_that_is_kept_ends_with_its_new_ttl(
+    mut trial: Trial,
+    keep: fn(OwnerId, Duration) -> Operation,
+) -> Result<(), Divergence> {
     let (granted, ttl) = (Instant::now(), brief(&trial) / 2);
     grant(&mut trial, 1, Kind::Write, ttl).await?;
     let extended = Instant::now();
-    let reply = trial.ask(1, 0, operation).await?;
+    let reply = trial.ask(1, 0, keep(owner(1), brief(&trial))).await?;
     if granted.elapsed() >= ttl {
         return Ok(());
     }
@@ -82,11 +81,6 @@ async fn one_that_was_put_back_ends_with_its_ttl(mut trial: Trial) -> Result<(),
     let replaced = Instant::now();
     trial.expect_reply(0, Operation::Replace { owner: owner(1), ttl, token: 1, kind }, Reply::Kept).await?;
     ends(&mut trial, replaced, 2).await
-}
-
-async fn one_that_was_downgraded_ends_with_its_new_ttl(trial: Trial) -> Result<(), Divergence> {
-    let ttl = brief(&trial);
-    lives_on(trial, Operation::Downgrade { owner: owner(1), ttl }).await
 }
 
 async fn the_last_reader_keeps_writers_out(mut trial: Trial) -> Result<(), Divergence> {
