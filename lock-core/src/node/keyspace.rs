@@ -156,15 +156,14 @@ impl LockKeys {
     /// The keys of a lock, or of a slot with the queue of all slots.
     fn with(keyspace: &Arc<Keyspace>, lock_key: String, fence: u16, slot: Option<(u32, String)>) -> Self {
         let (slot, queue) = slot.unzip();
-        let queue_fence = queue.as_deref().map_or(fence, fence_of);
         let end = lock_key.len();
         let mut text = lock_key;
-        let queue = match queue {
+        let (queue, queue_fence) = match queue {
             Some(queue) => {
                 text.push_str(&queue);
-                end..text.len()
+                (end..text.len(), fence_of(&queue))
             }
-            None => 0..end,
+            None => (0..end, fence),
         };
         // Writing to a string does not fail.
         _ = write!(text, "q{queue_fence}");

@@ -156,7 +156,7 @@ impl MemoryNode {
     #[must_use]
     pub fn backup(&self) -> MemoryBackup {
         let mut store = self.shared.state.lock().store.clone();
-        store.waiting.end_connections();
+        store.waiting.listeners.clear();
         MemoryBackup(store)
     }
 

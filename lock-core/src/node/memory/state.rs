@@ -133,7 +133,7 @@ impl State {
     pub(super) fn cut(&mut self) {
         self.delayed.clear();
         self.unanswered.clear();
-        self.store.waiting.end_connections();
+        self.store.waiting.listeners.clear();
         self.link.cancel();
     }
 

@@ -174,11 +174,6 @@ impl WaitingRoom {
         receiver
     }
 
-    /// Nobody hears the node any more.
-    pub(super) fn end_connections(&mut self) {
-        self.listeners.clear();
-    }
-
     pub(super) fn sweep(&mut self, now: Duration) {
         self.queues.retain(|_, queue| queue.is_known(now));
         self.listeners.retain(|_, listener| !listener.is_closed());
