@@ -8,7 +8,7 @@ use crate::random::Epoch;
 pub(super) struct Records(BTreeMap<String, Record>);
 
 /// The record of the node and the fences are one thing: a node that forgot the fences has no epoch, and so no vote.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Record {
     node: NodeRecord,
     fences: BTreeMap<u16, u64>,
@@ -25,10 +25,9 @@ impl Records {
     /// Writes the record at a time on the node's clock, in microseconds.
     pub(super) fn write(&mut self, keyspace: &Keyspace, write: &RecordWrite, micros: u64) -> Option<NodeRecord> {
         let node = write.apply(self.0.get(keyspace.record()).map(|present| &present.node), micros)?;
-        let present = self.0.remove(keyspace.record()).map(|present| (present.fences, present.floor));
-        let (fences, floor) = present.unwrap_or_default();
-        let record = Record { node: node.clone(), fences, floor: floor.max(write.floor.unwrap_or_default()) };
-        self.0.insert(keyspace.record().to_owned(), record);
+        let record = self.0.entry(keyspace.record().to_owned()).or_default();
+        record.node = node.clone();
+        record.floor = record.floor.max(write.floor.unwrap_or_default());
         Some(node)
     }
 

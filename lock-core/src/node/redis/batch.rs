@@ -1,10 +1,7 @@
 //! Which requests travel together: what one command carries.
 
-use std::sync::Arc;
-
 use crate::node::submission::Message;
-use crate::node::{Keyspace, Kind, LockKeys, Operation, Request};
-use crate::random::{Epoch, WaiterId};
+use crate::node::{Kind, LockKeys, Operation, Request};
 
 /// The requests of one command, in the order in which the script takes them.
 ///
@@ -13,11 +10,9 @@ use crate::random::{Epoch, WaiterId};
 /// executes releases first. If that acquire needed a batch of its own, a contended lock would take up to 85 % more commands and have
 /// 5 to 15 % fewer cycles.
 pub(super) struct Batch {
-    keyspace: Arc<Keyspace>,
-    epoch: Epoch,
-    waiter: WaiterId,
-    /// Whether the waiter polls: it enters queues as one that the node wakes, or as one that it does not.
-    polls: bool,
+    /// One of them. The others have the same keyspace, epoch and waiter, and that polls or does not: it enters queues as one that the node
+    /// wakes, or as one that it does not.
+    pub(super) first: Request,
     pub(super) releases: Vec<Message>,
     /// Of writers.
     pub(super) acquires: Vec<Message>,
@@ -29,12 +24,8 @@ pub(super) struct Batch {
 impl Batch {
     /// An empty batch for requests such as this one, behind which at most `left` more come.
     fn of(request: &Request, left: usize) -> Self {
-        let &Request { ref keys, epoch, waiter, polls, .. } = request;
         Self {
-            keyspace: Arc::clone(keys.keyspace()),
-            epoch,
-            waiter,
-            polls,
+            first: request.clone(),
             releases: Vec::new(),
             acquires: Vec::new(),
             others: Vec::new(),
@@ -62,10 +53,6 @@ impl Batch {
     pub(super) fn has_votes(&self) -> bool {
         let mut others = self.others.iter().map(|message| message.request.operation);
         !self.acquires.is_empty() || others.any(|operation| !matches!(operation, Operation::LeaveQueue))
-    }
-
-    fn is_of_shard(&self, keyspace: &Arc<Keyspace>) -> bool {
-        Arc::ptr_eq(&self.keyspace, keyspace) || self.keyspace == *keyspace
     }
 
     /// Whether the batch has a request with the fence or the queue of another one.
@@ -129,11 +116,11 @@ pub(super) fn into_batches(messages: impl Iterator<Item = Message>, count: usize
 fn place_for(request: &Request, batches: &[Batch]) -> Option<usize> {
     let mut place = None;
     for (at, batch) in batches.iter().enumerate().rev() {
-        if !batch.is_of_shard(request.keys.keyspace()) {
+        let first = &batch.first;
+        if first.keys.keyspace() != request.keys.keyspace() {
             continue;
         }
-        // A batch has one epoch, and one waiter, which polls or does not.
-        if (batch.epoch, batch.waiter, batch.polls) != (request.epoch, request.waiter, request.polls) {
+        if (first.epoch, first.waiter, first.polls) != (request.epoch, request.waiter, request.polls) {
             break;
         }
         if batch.touches(&request.keys) {
@@ -147,12 +134,13 @@ fn place_for(request: &Request, batches: &[Batch]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU64;
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::*;
     use crate::node::submission::Submitted;
-    use crate::node::{QueuePosition, ReplySender};
-    use crate::random::OwnerId;
+    use crate::node::{Keyspace, QueuePosition, ReplySender};
+    use crate::random::{Epoch, OwnerId, WaiterId};
 
     const A: Operation = Operation::Acquire {
         owner: OwnerId::from_bits(1),

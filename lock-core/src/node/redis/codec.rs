@@ -16,12 +16,11 @@ use crate::node::{Kind, LockKeys, NodeError, Operation, OwnerId, Position, Queue
 /// The command that carries a batch, and declares all keys that it may touch if the server insists on that. Its arguments are documented
 /// in `ledger.lua`.
 pub(super) fn encode(batch: &Batch, script: ScriptRef, declares_all: bool) -> Cmd {
-    let requests = || batch.messages().map(|message| &message.request);
-    let Some(first) = requests().next() else { return Cmd::new() };
-    let (count, keyspace) = (requests().count(), first.keys.keyspace());
+    let (first, count) = (&batch.first, batch.len());
     let ledger = if declares_all { &STRICT_LEDGER } else { &LEDGER };
     let mut command = ledger.command(script, 12 + 7 * count, 256 + 160 * count);
-    add_keys(&mut command, requests().map(|request| &request.keys), keyspace, declares_all);
+    let keys = batch.messages().map(|message| &message.request.keys);
+    add_keys(&mut command, keys, first.keys.keyspace(), declares_all);
     command.arg(&first.epoch.hex());
     match first.polls {
         true => command.arg([b"p", &first.waiter.hex()[..]].concat()),
