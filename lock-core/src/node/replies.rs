@@ -164,10 +164,8 @@ impl State {
     /// Takes the first node's reply of those that were received.
     fn take(&mut self) -> Option<(usize, Result<Reply, NodeError>)> {
         let node = self.slots.iter().position(|slot| matches!(slot, Slot::Received(_)))?;
-        match std::mem::replace(&mut self.slots[node], Slot::Empty) {
-            Slot::Received(reply) => Some((node, reply)),
-            Slot::Empty | Slot::Pending(_) | Slot::GivenUp(_) => None,
-        }
+        let Slot::Received(reply) = std::mem::replace(&mut self.slots[node], Slot::Empty) else { return None };
+        Some((node, reply))
     }
 
     #[cfg(feature = "redis")]

@@ -8,7 +8,6 @@ use redis::{Pipeline, Value};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
-use tokio_util::sync::CancellationToken;
 
 use super::codec::millis;
 use super::connect::{CONNECT_TIMEOUT, Connected};
@@ -77,7 +76,7 @@ pub(super) async fn open(connected: Connected, pushes: Pushes, node: &Shared) ->
 /// A link over a connection, which others may have links over.
 pub(super) fn link_over(session: Arc<Session>) -> Link {
     let (submissions, worker) = (session.submissions.clone(), session.worker.clone());
-    let gone = session.gone().clone();
+    let gone = session.pushes.gone().clone();
     link::Link::new(session, submissions, worker, gone)
 }
 
@@ -104,11 +103,6 @@ async fn prepare(
 }
 
 impl Session {
-    /// Cancelled when the connection must not be used any more.
-    pub(super) fn gone(&self) -> &CancellationToken {
-        self.pushes.gone()
-    }
-
     /// The record for the new id of the data, if all of it was kept since the last inspection.
     fn kept(&self, seen: &Inspection, before: Option<&str>) -> Option<RecordWrite> {
         let before = before.filter(|_| self.tells_loss)?;

@@ -46,7 +46,7 @@ impl Worker {
                     self.write_waiting().await;
                     // The bytes, too: before the other callers run.
                     if poll!(&mut self.driver).is_ready() {
-                        self.gone.cancel();
+                        self.pushes.gone().cancel();
                     }
                 }
             }
@@ -56,7 +56,7 @@ impl Worker {
 
     /// Where votes wait for replicas, there is one write at a time: all other portions would wait for its replicas.
     fn may_write_in_portions(&self) -> bool {
-        self.max_in_flight() > 1 && self.has_room() && !self.gone.is_cancelled()
+        self.max_in_flight() > 1 && self.has_room() && !self.pushes.gone().is_cancelled()
     }
 }
 

@@ -223,7 +223,7 @@ impl Connections {
     ) -> Result<Arc<Session>, NodeError> {
         let present = self.present(address);
         let mut present = present.lock().await;
-        if let Some(session) = present.upgrade().filter(|session| !session.gone().is_cancelled()) {
+        if let Some(session) = present.upgrade().filter(|session| !session.pushes.gone().is_cancelled()) {
             return Ok(session);
         }
         let session = open.await?;

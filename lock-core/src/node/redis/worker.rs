@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisResult, Value};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 use super::batch::{Batch, into_batches};
 use super::classify::{is_no_script, node_error};
@@ -54,10 +54,9 @@ pub(super) struct Worker {
     taken: VecDeque<Message>,
     /// Whether more can be submitted.
     open: bool,
-    pub(super) gone: CancellationToken,
     /// What the server said without having been asked.
-    pushes: Pushes,
-    /// Cancels `gone` also when a runtime that is shut down drops the worker.
+    pub(super) pushes: Pushes,
+    /// Gives the connection up also when a runtime that is shut down drops the worker.
     _ended: DropGuard,
     /// In the order in which they were written, and in which the replies come.
     in_flight: VecDeque<BoxFuture<'static, BatchReply>>,
@@ -98,7 +97,6 @@ impl Worker {
             replication,
             declares_all,
             _ended: pushes.gone().clone().drop_guard(),
-            gone: pushes.gone().clone(),
             pushes,
             in_flight: VecDeque::new(),
             requests_in_flight: 0,
@@ -111,7 +109,7 @@ impl Worker {
     /// Writes messages and distributes replies until the connection is lost or stalls, or until the link was dropped and
     /// everything is answered.
     pub(super) async fn run(mut self) {
-        let gone = self.gone.clone();
+        let gone = self.pushes.gone().clone();
         // Both wait across all passes: to begin to wait takes a lock.
         let (mut lost, mut stalled) = (pin!(gone.cancelled()), pin!(sleep_until(self.moved + STALLED_AFTER)));
         while self.open || !self.in_flight.is_empty() {
@@ -167,7 +165,7 @@ impl Worker {
             }
             Err(error) => {
                 if error.is_unrecoverable_error() {
-                    self.gone.cancel();
+                    self.pushes.gone().cancel();
                 }
                 refuse(batch.into_messages(), &node_error(&error));
             }
