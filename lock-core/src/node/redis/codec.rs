@@ -30,14 +30,9 @@ pub(super) fn encode(batch: &Batch, script: ScriptRef, declares_all: bool) -> Cm
     for message in &batch.acquires {
         command.arg(message.request.keys.fence());
     }
-    let mut marks = String::with_capacity(8 * count);
-    for message in batch.releases.iter().chain(&batch.acquires) {
-        if !marks.is_empty() {
-            marks.push(' ');
-        }
-        marks.push_str(message.request.keys.queue_field());
-    }
-    command.arg(marks);
+    let may_change_queues = batch.releases.iter().chain(&batch.acquires);
+    let marks: Vec<&str> = may_change_queues.map(|message| message.request.keys.queue_field()).collect();
+    command.arg(marks.join(" "));
     for message in &batch.releases {
         let Request { keys, operation, .. } = &message.request;
         if let Operation::Release { owner, position } = *operation {
