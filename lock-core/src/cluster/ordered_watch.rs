@@ -23,10 +23,9 @@ impl<T> OrderedWatch<T> {
         self.value.lock()
     }
 
-    pub(crate) fn replace(&self, value: T) -> T {
-        let before = std::mem::replace(&mut *self.borrow(), value);
+    pub(crate) fn replace(&self, value: T) {
+        *self.borrow() = value;
         self.changed.notify_waiters();
-        before
     }
 
     /// Lets all who wait look again at what their condition depends on beside the value.
