@@ -56,14 +56,9 @@ impl Cluster {
     ) -> (Epochs, Vec<Result<LockState, NodeError>>) {
         let (epochs, roster) = self.epochs();
         let states = self.look(&epochs, keys, all, rest).await;
-        let votes = epochs.iter().zip(&states).filter(|(epoch, state)| epoch.is_ok() && state.is_ok()).count();
-        let errors = || {
-            epochs
-                .iter()
-                .filter_map(|epoch| epoch.as_ref().err())
-                .chain(states.iter().filter_map(|state| state.as_ref().err()))
-        };
-        if votes >= majority(self.size()) || !self.is_overtaken(roster, errors()).await {
+        let votes = || epochs.iter().zip(&states).map(|(epoch, state)| epoch.as_ref().and(state.as_ref()));
+        let is_majority = votes().filter(Result::is_ok).count() >= majority(self.size());
+        if is_majority || !self.is_overtaken(roster, votes().filter_map(Result::err)).await {
             return (epochs, states);
         }
         let (epochs, _) = self.epochs();
