@@ -33,8 +33,9 @@ impl Cluster {
         reply_to: ReplySender,
     ) -> Option<(usize, Request, ReplySender)> {
         // What may be on a server is released there, although the address that it was asked over is not used any more.
-        let now_at = self.members[node].now_at();
-        let to = if now_at == node || self.votes(node) { node } else { now_at };
+        let asked = &self.members[node];
+        let now_at = asked.now_at();
+        let to = if now_at == node || asked.state.borrow().accepts_requests() { node } else { now_at };
         match self.epoch_for(to, roll) {
             Ok(epoch) => {
                 let member = &self.members[to];
@@ -62,10 +63,6 @@ impl Cluster {
             Err(NotCalled::OtherRoster) => Err(NodeError::Unadmitted),
             Err(NotCalled::AskedBefore) => Err(self.asked_before(node, seat)),
         }
-    }
-
-    fn votes(&self, node: usize) -> bool {
-        self.members[node].state.borrow().accepts_requests()
     }
 
     /// What keeps a node from being asked whose seat was asked over another address.

@@ -142,19 +142,15 @@ async fn ask_shard(shard: u32, source: ShardSource) -> Result<Option<(Division, 
     let ShardSource { keyspace, nodes, division } = source;
     let keyspace = Arc::new(keyspace);
     let asked = nodes.iter().map(|node| within_timeout(node.inspect(&keyspace)));
-    let (seen, silent): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(|seen| match seen {
-        // Of a node that must not be used, or whose user may not read that record, nothing will ever be known.
-        Ok(_) | Err(NodeError::Refused(_)) => true,
-        Err(_) => false,
-    });
-    match silent.into_iter().find_map(Result::err) {
-        Some(error) if seen.len() < majority(nodes.len()) => {
-            Err(NodeError::Unreachable { reason: format!("shard {shard} cannot be asked how many there are: {error}") })
-        }
-        _ => {
-            let mut recorded =
-                seen.iter().flatten().filter_map(|seen| Some(seen.record.get()?.roster.as_ref()?.division));
-            Ok(recorded.find(|other| *other != division).map(|other| (division, other)))
-        }
+    // Of a node that must not be used, or whose user may not read that record, nothing will ever be known.
+    let is_final = |seen: &Result<_, NodeError>| matches!(seen, Ok(_) | Err(NodeError::Refused(_)));
+    let (seen, silent): (Vec<_>, Vec<_>) = join_all(asked).await.into_iter().partition(is_final);
+    if let Some(error) = silent.into_iter().find_map(Result::err)
+        && seen.len() < majority(nodes.len())
+    {
+        let reason = format!("shard {shard} cannot be asked how many there are: {error}");
+        return Err(NodeError::Unreachable { reason });
     }
+    let mut recorded = seen.iter().flatten().filter_map(|seen| Some(seen.record.get()?.roster.as_ref()?.division));
+    Ok(recorded.find(|other| *other != division).map(|other| (division, other)))
 }
