@@ -168,6 +168,29 @@ fn files() -> Vec<String> {
     found
 }
 
+/// A target that is not built as a test is one whose manifest says so. What is marked as a test in it would never run.
+#[test]
+fn no_test_is_in_a_target_that_is_not_tested() {
+    let files = files();
+    let (mut lost, mut count) = (Vec::new(), 0);
+    for manifest in files.iter().filter(|file| file.ends_with("Cargo.toml")) {
+        let text = page(manifest);
+        let sources = format!("{}src/", manifest.strip_suffix("Cargo.toml").unwrap());
+        for target in text.split("\n\n").filter(|section| section.contains("\ntest = false")) {
+            count += 1;
+            let is_library = target.contains("[lib]");
+            let is_program_alone = !files.contains(&format!("{sources}lib.rs"));
+            let is_in_it = |file: &&String| {
+                let Some(name) = file.strip_prefix(&sources) else { return false };
+                is_program_alone || is_library != (name == "main.rs" || name.starts_with("bin/"))
+            };
+            let has_tests = |file: &&String| page(file).contains("#[test]") || page(file).contains("#[tokio::test");
+            lost.extend(files.iter().filter(is_in_it).filter(has_tests));
+        }
+    }
+    assert!(lost.is_empty() && count >= 8, "{count} targets; these have tests that never run: {lost:?}");
+}
+
 /// Pages shorten paths, so a file is one whose path ends with the name. Before "in" stand the functions that are in the file.
 #[test]
 fn every_file_and_function_that_is_named_exists() {
