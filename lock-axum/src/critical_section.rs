@@ -9,12 +9,9 @@ use crate::detach::DetachOnDrop;
 use crate::guard::{Guard, Held as _, Resources};
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, OnDisconnect, Policy};
-use crate::rejection::LockRejection;
+use crate::rejection::{AnswerError, LockRejection};
 use crate::response_body::hold_until_end;
 use crate::until_lost::{Completed, until_lost};
-
-/// Answers a lock error, instead of the problem document.
-pub(crate) type AnswerError = dyn Fn(LockError) -> Response + Send + Sync;
 
 /// Acquires the lock of a request, or the locks. If the request carries a delegation, and the policy is to adopt it, that is
 /// adopted instead, and refused rather than replaced by a lock of its own: its sender holds the lock.

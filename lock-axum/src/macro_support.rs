@@ -14,7 +14,7 @@ use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
 pub use crate::buffered_bytes::BufferedBytes;
 pub use crate::counted::{Counted, ReadBytes, ViaCounted};
-use crate::critical_section::{self, AnswerError};
+use crate::critical_section;
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
 pub use crate::guard::{Guard, Held, Resources};
@@ -24,7 +24,7 @@ pub use crate::param::{
     AnyParam, AnyType, Param, ParamType, check_extracted, check_filled_by_caller, check_filled_by_router,
 };
 pub use crate::policy::{HoldUntil, Policy};
-use crate::rejection::{Cause, LockRejection};
+use crate::rejection::{AnswerError, Cause, LockRejection};
 pub use crate::signature::{Nothing, OnError, Outcome, Output, Returns, outcome, respond};
 use crate::until_lost::{Completed, until_lost};
 

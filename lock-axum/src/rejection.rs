@@ -8,11 +8,13 @@ use lock_core::LockError;
 use lock_core::delegation::AdoptError;
 use thiserror::Error;
 
-use crate::critical_section::AnswerError;
 use crate::key_error::KeyError;
 use crate::policy::Policy;
 use crate::problem::{DELEGATION_REFUSED, KEY_INVALID, LOST, Problem, Retry, UNAVAILABLE};
 use crate::upload::Stopped;
+
+/// Answers a lock error, instead of the problem document.
+pub(crate) type AnswerError = dyn Fn(LockError) -> Response + Send + Sync;
 
 /// A response that is sent instead of a guarded handler's own, because the lock was not acquired or was lost.
 ///

@@ -4,9 +4,9 @@ use std::time::Duration;
 use lock_core::LockManager;
 
 use super::resource::ResourceSource;
-use crate::critical_section::AnswerError;
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, Policy};
+use crate::rejection::AnswerError;
 use crate::upload::DEFAULT_TIMEOUT_MS;
 
 /// How much of a request body is buffered by default, in bytes. The same limit as axum's own extractors have.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::handover::HandoverTerms;
-use super::turn::{Turn, Turns};
+use super::listening::Listening;
+use super::pending_wakeups::PendingWakeups;
 use crate::cluster::NodeSet;
 use crate::engine::{Engine, FailedAttempt, QueuePositions, QueueReport};
 use crate::node::{LockKeys, MAX_RESERVATIONS, RESERVATION_TTL};
@@ -35,7 +36,7 @@ const JITTER: Duration = Duration::from_millis(10);
 
 /// The wait of a manager for one lock at the nodes: what it tries next, its positions in their queues, and their wake-ups.
 ///
-/// It belongs to the manager, not to a caller, and goes with the [`Turn`] from one to the next. A caller that gave the
+/// It belongs to the manager, not to a caller, and goes with the [`Turn`](super::Turn) from one to the next. A caller that gave the
 /// positions up when its time was over would send those behind it to the end of every queue.
 ///
 /// Nothing here decides who gets the lock. All of it may be wrong or lost, and costs time: an attempt decides, and every attempt
@@ -80,29 +81,26 @@ impl NodeWait {
         Self { keys: self.keys.clone(), positions, ..*self }
     }
 
-    /// Whether nodes may have a position for this manager.
-    pub(super) fn has_positions(&self) -> bool {
-        !self.positions.nodes.is_empty()
-    }
-}
-
-impl Turn {
-    /// Another caller has the turn now, which asks for this. It begins with a slot that nodes let this process take, if they do.
-    pub(super) fn pass_to(mut self, keys: &LockKeys, terms: HandoverTerms) -> Self {
-        (self.at_nodes.keys, self.at_nodes.terms) = (keys.clone(), terms);
-        self.try_offered();
-        self
+    /// Another caller has the turn now. It begins with a slot that nodes let this process take, if they do.
+    pub(super) fn continue_for(
+        &mut self,
+        keys: &LockKeys,
+        terms: HandoverTerms,
+        nodes: usize,
+        wakeups: &PendingWakeups,
+    ) {
+        (self.keys, self.terms) = (keys.clone(), terms);
+        self.try_offered(nodes, wakeups);
     }
 
     /// The next attempt is to try this slot.
-    pub(crate) fn try_slot(&mut self, slot: u32) {
-        self.at_nodes.keys = self.at_nodes.keys.with_slot(slot);
+    pub(super) fn try_slot(&mut self, slot: u32) {
+        self.keys = self.keys.with_slot(slot);
     }
 
     /// The next attempt is to try the best of the slots that nodes let this process take, if they do.
-    pub(super) fn try_offered(&mut self) {
-        let state = self.queue.wakeups.state(self.at_nodes.terms);
-        if let Some(choice) = state.offers.best(self.turns.engine.cluster.size()) {
+    pub(super) fn try_offered(&mut self, nodes: usize, wakeups: &PendingWakeups) {
+        if let Some(choice) = wakeups.state(self.terms).offers.best(nodes) {
             self.try_slot(choice.slot);
         }
     }
@@ -111,64 +109,78 @@ impl Turn {
     /// uses up, or finds passed, must not cause another one.
     ///
     /// It takes no positions while it is not known if the nodes can wake this process, or what the cluster clock is.
-    pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
-        let (cluster, wakeups, wait) = (&self.turns.engine.cluster, &self.queue.wakeups, &mut *self.at_nodes);
+    pub(super) fn begin_attempt(
+        &mut self,
+        engine: &Engine,
+        listening: &Listening,
+        wakeups: &PendingWakeups,
+    ) -> &mut QueuePositions {
         wakeups.clear();
         // Nodes that could call in both attempts had all the time in between. Of the others nothing can be said.
-        let could_call = std::mem::replace(&mut wait.waking, cluster.waking_nodes());
-        wait.uncalled = wait.waking.intersection(could_call).without(wakeups.take_called());
+        let could_call = std::mem::replace(&mut self.waking, engine.cluster.waking_nodes());
+        self.uncalled = self.waking.intersection(could_call).without(wakeups.take_called());
         // Kept over all attempts of a wait: a position that was lost is taken again at its old place.
-        wait.since = wait.since.or_else(|| NonZeroU64::new(cluster.clock()));
-        self.at_nodes.positions.since = self.at_nodes.since.filter(|_| self.may_enter());
-        &mut self.at_nodes.positions
+        self.since = self.since.or_else(|| NonZeroU64::new(engine.cluster.clock()));
+        self.positions.since = self.since.filter(|_| self.may_enter(listening));
+        &mut self.positions
     }
 
     /// The caller took the lock. The next one has waited for another time.
-    pub(super) fn end_wait(&mut self) {
-        self.queue.wakeups.clear();
-        let wait = &mut *self.at_nodes;
-        (wait.since, wait.positions.since, wait.pause, wait.splits) = (None, None, BACKOFF.0, 0);
-        wait.polling = (POLL_PAUSE, None);
+    pub(super) fn end(&mut self, wakeups: &PendingWakeups) {
+        wakeups.clear();
+        (self.since, self.positions.since, self.pause, self.splits) = (None, None, BACKOFF.0, 0);
+        self.polling = (POLL_PAUSE, None);
+    }
+
+    /// Whether nodes may have a position for this manager.
+    pub(super) fn has_positions(&self) -> bool {
+        !self.positions.nodes.is_empty()
     }
 
     /// Gives up the positions in the nodes' queues.
-    pub(super) fn leave_queues(&mut self) {
-        let positions = std::mem::take(&mut self.at_nodes.positions);
+    pub(super) fn leave(&mut self, engine: &Arc<Engine>) {
+        let positions = std::mem::take(&mut self.positions);
         // In the background. Nobody waits for it, and a position that stays is removed when it does not answer a call.
-        self.turns.engine.leave_queues(self.keys(), positions.nodes);
+        engine.leave_queues(&self.keys, positions.nodes);
     }
 
     /// Waits until the next attempt is due, and until `until` at most. A caller's last attempt is made at that time, not before.
     ///
     /// An attempt costs every node a request, so there is to be none that cannot succeed. It is due when a majority reserves the key
     /// for this process, or lets it take a slot. Whatever keeps such wake-ups from arriving, a timer covers for.
-    pub(super) async fn wait_at_nodes(&mut self, failed: &FailedAttempt, free_in: Option<Duration>, until: Instant) {
-        let (turns, queue) = (Arc::clone(&self.turns), Arc::clone(&self.queue));
-        let (Turns { engine, listening, .. }, wakeups) = (&*turns, &queue.wakeups);
+    pub(super) async fn wait(
+        &mut self,
+        engine: &Arc<Engine>,
+        listening: &Listening,
+        wakeups: &PendingWakeups,
+        failed: &FailedAttempt,
+        free_in: Option<Duration>,
+        until: Instant,
+    ) {
         // Not before somebody waits: a process whose locks are free needs no subscription.
         listening.start();
         // Their reservation passed, and no wake-up told of it. While replies take that long, so may wake-ups.
         if engine.cluster.answers.reply_time().expected() < RESERVATION_TTL {
-            listening.not_heard(failed.queue.passed.intersection(self.at_nodes.uncalled).without(wakeups.called()));
+            listening.not_heard(failed.queue.passed.intersection(self.uncalled).without(wakeups.called()));
         }
         wakeups.add_replies(&failed.offers);
-        self.pause_after_splits(failed, until).await;
+        self.pause_after_splits(engine, failed, until).await;
         let (cluster, random, now) = (&engine.cluster, &engine.random, Instant::now());
-        let mut again = now + self.pause_for(failed.queue, free_in);
+        let mut again = now + self.pause_for(engine, failed.queue, free_in);
         let (after_minority, after_majority) = (random.jitter(RESERVATION_TTL / 2), random.jitter(AGREEMENT));
         let after_change = now + random.jitter(RESERVATION_TTL / 2);
         // Doubled, and with jitter, as on the Redlock page: clients that split the votes in step would go on with it.
-        self.at_nodes.pause = (self.at_nodes.pause * 2).min(BACKOFF.1);
+        self.pause = (self.pause * 2).min(BACKOFF.1);
         loop {
             // Asked for before the state is read, so that no change in between is missed.
             let changed = wakeups.changed.notified();
-            let state = wakeups.state(self.at_nodes.terms);
+            let state = wakeups.state(self.terms);
             let (is_ready, choice) = (state.ready.len() >= majority(cluster.size()), state.offers.best(cluster.size()));
             let is_agreed = choice.is_none_or(|choice| choice.is_proposed);
-            if is_ready && is_agreed || self.at_nodes.positions.since.is_none() && self.may_enter() {
+            if is_ready && is_agreed || self.positions.since.is_none() && self.may_enter(listening) {
                 return;
             }
-            if cluster.waking_nodes() != self.at_nodes.waking {
+            if cluster.waking_nodes() != self.waking {
                 // An attempt tells each node whether it can wake us. Not at once, because other nodes may follow.
                 again = again.min(after_change);
             }
@@ -192,32 +204,31 @@ impl Turn {
     }
 
     /// Callers that try for the same slots at the same time, and split the votes again and again, spread out.
-    async fn pause_after_splits(&mut self, failed: &FailedAttempt, until: Instant) {
-        let wait = &mut *self.at_nodes;
-        wait.splits = if wait.keys.slot().is_some() && failed.is_split() { wait.splits.saturating_add(1) } else { 0 };
-        if let Some(doubled) = wait.splits.checked_sub(MAX_SPLITS) {
+    async fn pause_after_splits(&mut self, engine: &Engine, failed: &FailedAttempt, until: Instant) {
+        self.splits = if self.keys.slot().is_some() && failed.is_split() { self.splits.saturating_add(1) } else { 0 };
+        if let Some(doubled) = self.splits.checked_sub(MAX_SPLITS) {
             let pause = SPLIT_PAUSE.0.saturating_mul(1_u32.checked_shl(doubled).unwrap_or(u32::MAX)).min(SPLIT_PAUSE.1);
-            sleep_until((Instant::now() + self.turns.engine.random.jitter(pause)).min(until)).await;
+            sleep_until((Instant::now() + engine.random.jitter(pause)).min(until)).await;
         }
     }
 
     /// Whether attempts enter the queues.
-    fn may_enter(&self) -> bool {
-        self.at_nodes.since.is_some() && !self.turns.listening.is_connecting()
+    fn may_enter(&self, listening: &Listening) -> bool {
+        self.since.is_some() && !listening.is_connecting()
     }
 
     /// How long to wait for a wake-up before the next attempt.
-    fn pause_for(&mut self, queue: QueueReport, free_in: Option<Duration>) -> Duration {
-        let (Engine { random, cluster, .. }, wait) = (&*self.turns.engine, &mut *self.at_nodes);
+    fn pause_for(&mut self, engine: &Engine, queue: QueueReport, free_in: Option<Duration>) -> Duration {
+        let Engine { random, cluster, .. } = engine;
         if queue.first_behind_stranger {
             // Its release wakes nobody. Other Redlocks pause for about as long.
-            return random.jitter(wait.pause.min(MAX_STRANGER_PAUSE));
+            return random.jitter(self.pause.min(MAX_STRANGER_PAUSE));
         }
-        let is_woken = wait.waking.intersection(cluster.heard_nodes()).len() >= majority(cluster.size());
-        if !is_woken && wait.has_positions() {
-            let (pause, ahead) = wait.polling;
+        let is_woken = self.waking.intersection(cluster.heard_nodes()).len() >= majority(cluster.size());
+        if !is_woken && self.has_positions() {
+            let (pause, ahead) = self.polling;
             let next = if ahead == Some(queue.ahead) { (pause * 2).min(MAX_FIRST_POLL_PAUSE) } else { POLL_PAUSE };
-            wait.polling = (next, Some(queue.ahead));
+            self.polling = (next, Some(queue.ahead));
             // Those far behind have no chance yet. They poll only to keep their place, and to notice when it moves.
             let pause = (next * queue.ahead.saturating_add(1).min(100)).min(MAX_POLL_PAUSE);
             // A node knows when it will be reserved for this process, if others let their reservations pass.
@@ -228,6 +239,6 @@ impl Turn {
         // Spread out, because the timers of all waiters are set by the same expiry. The nodes let in one of them at a time.
         let expected = free_in.unwrap_or(MAX_PAUSE) + behind * JITTER + random.jitter(JITTER);
         let longest = if is_woken { MAX_PAUSE } else { MAX_POLL_PAUSE };
-        expected.max(random.jitter(wait.pause)).min(longest)
+        expected.max(random.jitter(self.pause)).min(longest)
     }
 }

@@ -11,7 +11,7 @@ use super::local_queue::LastAttempt;
 use super::local_queues::{LocalQueues, SharedQueue};
 use super::node_wait::NodeWait;
 use crate::cluster::NodeSet;
-use crate::engine::{Engine, FailedAttempt, Grant};
+use crate::engine::{Engine, FailedAttempt, Grant, QueuePositions};
 use crate::error::NodeVote;
 use crate::node::LockKeys;
 
@@ -32,10 +32,10 @@ pub(crate) struct Turns {
 /// It is an owned value, and nothing else remembers whose turn it is: a caller that is cancelled, wherever it is, drops its turn, and
 /// the next one has it.
 pub(crate) struct Turn {
-    pub(super) turns: Arc<Turns>,
-    pub(super) queue: Arc<SharedQueue<Handover>>,
+    turns: Arc<Turns>,
+    queue: Arc<SharedQueue<Handover>>,
     /// Boxed, because a turn is moved some ten times.
-    pub(super) at_nodes: Box<NodeWait>,
+    at_nodes: Box<NodeWait>,
 }
 
 /// What the caller at the front passes to the next one in the local queue.
@@ -60,9 +60,25 @@ impl Turn {
         Self { turns: Arc::clone(turns), queue, at_nodes: Box::new(NodeWait::new(keys, terms)) }
     }
 
+    /// Another caller has the turn now, which asks for this.
+    pub(super) fn pass_to(mut self, keys: &LockKeys, terms: HandoverTerms) -> Self {
+        self.at_nodes.continue_for(keys, terms, self.turns.engine.cluster.size(), &self.queue.wakeups);
+        self
+    }
+
     /// The lock, or the slot that the next attempt tries.
     pub(crate) fn keys(&self) -> &LockKeys {
         &self.at_nodes.keys
+    }
+
+    /// The next attempt is to try this slot.
+    pub(crate) fn try_slot(&mut self, slot: u32) {
+        self.at_nodes.try_slot(slot);
+    }
+
+    /// Begins an attempt, and lends it the queue positions.
+    pub(crate) fn begin_attempt(&mut self) -> &mut QueuePositions {
+        self.at_nodes.begin_attempt(&self.turns.engine, &self.turns.listening, &self.queue.wakeups)
     }
 
     /// How many tokens to ask for: one for the caller, one for each waiter that may be handed the lock, and one for a caller that
@@ -75,7 +91,7 @@ impl Turn {
 
     /// The lock was taken; it is held by these nodes, and their keys expire at `free_at`.
     pub(crate) fn lock_taken(&mut self, nodes: NodeSet, free_at: Instant) {
-        self.end_wait();
+        self.at_nodes.end(&self.queue.wakeups);
         self.queue.with(|queue| {
             // Those who come from now on are handed the lock, or wait behind it: no caller of this process need ask the nodes.
             (queue.front_waits, queue.is_held) = (false, true);
@@ -92,7 +108,7 @@ impl Turn {
     pub(crate) fn slot_taken(mut self, grant: &mut Grant) {
         // They stay with the turn: when this slot is released, they are another caller's.
         grant.give_up_position();
-        self.end_wait();
+        self.at_nodes.end(&self.queue.wakeups);
         let last_attempt =
             LastAttempt { ours: grant.nodes(), free_at: Some(grant.sent + grant.ttl()), ..LastAttempt::default() };
         self.queue.with(|queue| (queue.front_waits, queue.last_attempt) = (false, last_attempt));
@@ -141,20 +157,20 @@ impl Turn {
             (queue.front_waits, queue.last_attempt) = (true, last_attempt);
             waits_for_slot.then(|| queue.set_front_waiter(Some((terms, sender))))
         }));
-        let closing = self.turns.engine.background.closing.clone();
+        let Turns { engine, listening, .. } = &*self.turns;
         tokio::select! {
             biased;
             // First: a slot in hand is better than an attempt, and one that nobody takes has to be released.
             Ok(Handover::Lock(grant, slot)) = &mut handed => return Some((grant, slot)),
-            () = closing.cancelled() => {}
-            () = self.wait_at_nodes(failed, free_in, until) => {}
+            () = engine.background.closing.cancelled() => {}
+            () = self.at_nodes.wait(engine, listening, &self.queue.wakeups, failed, free_in, until) => {}
         }
         if !waits_for_slot {
             return None;
         }
         drop(self.queue.with(|queue| queue.set_front_waiter(None)));
         // Chosen only now: what the nodes offer changes while the caller sleeps.
-        self.try_offered();
+        self.at_nodes.try_offered(self.turns.engine.cluster.size(), &self.queue.wakeups);
         // One may have been handed over meanwhile.
         match handed.try_recv() {
             Ok(Handover::Lock(grant, slot)) => Some((grant, slot)),
@@ -170,6 +186,11 @@ impl Turn {
             queue.is_held &= next.is_none();
             next
         })
+    }
+
+    /// Gives up the positions in the nodes' queues.
+    pub(super) fn leave_queues(&mut self) {
+        self.at_nodes.leave(&self.turns.engine);
     }
 
     /// Removes the next waiter from the local queue. If there is none and `end` is set, the queue ends.
