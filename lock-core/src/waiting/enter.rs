@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::handover::{HandoverTerms, LocalHold};
+use super::handover::HandoverTerms;
 use super::last_slots::LastSlots;
 use super::listening::Listening;
 use super::local_queue::LastAttempt;
 use super::local_queues::{Joined, LocalQueues};
-use super::turn::{Handover, Turn, Turns};
+use super::turn::{Handover, LocalHold, Turn, Turns};
 use super::wakeups::Listener;
 use crate::engine::Engine;
 use crate::kind::Kind;

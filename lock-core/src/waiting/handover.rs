@@ -1,13 +1,10 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::turn::{Handover, Turn, Turns};
 use crate::engine::Grant;
 use crate::kind::Kind;
-use crate::node::{LockKeys, QueuePosition, SlotOffer};
+use crate::node::SlotOffer;
 use crate::options::LockOptions;
 use crate::quorum::{validity, word_is_good};
 
@@ -65,80 +62,4 @@ impl From<&LockOptions> for HandoverTerms {
 pub(super) fn may_hand_over(terms: &HandoverTerms, grant: &Grant) -> bool {
     let is_recent = |granted: Instant| granted.elapsed() < HANDOVER_PERIOD;
     grant.has_token() && grant.granted_at.is_some_and(is_recent) && terms.accept(grant)
-}
-
-/// What the holder of a lock has in its manager, and passes on when it releases.
-pub(crate) enum LocalHold {
-    /// The turn: nobody else of this manager may have the lock, so none of them asks the nodes.
-    Turn(Turn),
-    /// A slot. The turn was passed on when it was taken: others of this manager may have other slots.
-    Slot(LocalSlot),
-}
-
-impl Turns {
-    /// What a caller has that took a slot; nothing for a lock without slots.
-    pub(crate) fn hold_slot(self: &Arc<Self>, keys: &LockKeys) -> Option<LocalHold> {
-        keys.slot().map(|_| LocalHold::Slot(LocalSlot { turns: Arc::clone(self), keys: keys.clone() }))
-    }
-}
-
-impl LocalHold {
-    /// Hands the lock over to the next waiter if that one can use it as it is.
-    ///
-    /// # Errors
-    ///
-    /// Returns both if there is no such waiter.
-    ///
-    /// The terms are checked again for each waiter that it is offered to: the first one may just have left.
-    pub(crate) fn hand_over(self, grant: Box<Grant>) -> Result<(), (Self, Box<Grant>)> {
-        let (mut hold, mut grant) = (self, grant);
-        while let Some(next) = hold.next_holder(&grant) {
-            // What cannot be sent comes back unchanged.
-            let Err(Handover::Lock(unsent, back)) = next.send(Handover::Lock(grant, hold)) else { return Ok(()) };
-            (grant, hold) = (unsent, back);
-        }
-        Err((hold, grant))
-    }
-
-    /// Removes the next waiter if it can use this grant as it is.
-    fn next_holder(&self, grant: &Grant) -> Option<oneshot::Sender<Handover>> {
-        match self {
-            Self::Turn(turn) => turn.next_holder(grant),
-            // The first is the one at the front, unless it makes an attempt just now. Of a queue that ended meanwhile, nobody is left.
-            Self::Slot(LocalSlot { turns, keys }) => {
-                turns.queues.get(keys.queue())?.with(|queue| queue.pop_for_slot(|terms| may_hand_over(terms, grant)))
-            }
-        }
-    }
-
-    /// What becomes of the position in the nodes' queues when the lock is released: the one that the holder of a slot had is
-    /// another caller's by then.
-    pub(crate) fn position(&self) -> QueuePosition {
-        match self {
-            Self::Turn(_) => QueuePosition::Leave,
-            Self::Slot(_) => QueuePosition::None,
-        }
-    }
-
-    /// Gives up the positions in the nodes' queues.
-    pub(crate) fn leave_queues(&mut self) {
-        match self {
-            Self::Turn(turn) => turn.leave_queues(),
-            Self::Slot(_) => {}
-        }
-    }
-}
-
-/// A slot that a caller of this manager holds. Dropped, it is the first that the next caller tries.
-pub(crate) struct LocalSlot {
-    turns: Arc<Turns>,
-    keys: LockKeys,
-}
-
-impl Drop for LocalSlot {
-    fn drop(&mut self) {
-        if let Some(slot) = self.keys.slot() {
-            self.turns.last_slots.put_back(self.keys.queue(), slot);
-        }
-    }
 }

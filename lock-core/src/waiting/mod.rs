@@ -2,7 +2,7 @@
 //!
 //! The callers of one manager that want the same lock wait in a [`LocalQueue`](local_queue), first come, first served. Only the
 //! caller at the front, which has the [`Turn`], talks to the nodes. It takes the lock, and keeps the turn as long as it holds the
-//! lock. Then the next caller gets the turn and, where possible, the lock with it ([`Handover`](handover)).
+//! lock. Then the next caller gets the turn and, where possible, the lock with it ([`Handover`]).
 //!
 //! A resource with permits has one local queue for all its slots. There, the turn is passed on as soon as a slot is taken, because
 //! callers of one manager may hold several slots. A slot that is released is handed to the first that waits
@@ -26,6 +26,6 @@ mod turn;
 mod wakeups;
 
 pub(crate) use self::enter::NotEntered;
-pub(crate) use self::handover::{HandoverTerms, LocalHold};
+pub(crate) use self::handover::HandoverTerms;
 pub(crate) use self::local_queue::LastAttempt;
-pub(crate) use self::turn::{Handover, Turn, Turns};
+pub(crate) use self::turn::{Handover, LocalHold, Turn, Turns};
