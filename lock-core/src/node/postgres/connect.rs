@@ -2,23 +2,21 @@
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
-use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
-use tokio_postgres::config::Host;
 use tokio_postgres::error::Severity;
 use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 use tokio_util::io::InspectReader;
 use tokio_util::sync::CancellationToken;
 
-use super::classify::{connect_error, io_error, not_postgres, with_cause, words};
+use super::classify::{connect_error, not_postgres, with_cause, words};
 use super::settings::SessionId;
-use super::source::{Address, Source};
-use crate::node::tcp::{self, Io};
-use crate::node::{Credentials, NodeError, Refusal};
+use super::source::Source;
+use crate::node::tcp::Io;
+use crate::node::{Credentials, NodeError};
 
 /// How long connecting may take, and how long an inspection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,9 +28,6 @@ const HARMLESS: [&str; 3] = ["GetNewTransactionId", "GetNewMultiXactId", "asyncQ
 const ANSWERS: [u8; 4] = *b"RENv";
 /// How long a server may take to answer a ping.
 const PING_TIMEOUT: Duration = Duration::from_millis(250);
-
-/// `SSLRequest`: its length, and its number.
-const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// The half of a connection that moves its bytes. Must be polled while its client is used.
 pub(super) type Wire = Connection<Box<dyn Io>, NoTlsStream>;
@@ -96,36 +91,6 @@ async fn is_redis(mut stream: Box<dyn Io>) -> bool {
         stream.read_u8().await
     };
     matches!(timeout(PING_TIMEOUT, answer).await, Ok(Ok(b'+' | b'-')))
-}
-
-/// Opens a connection to a server, over TLS if it is to be. Nothing is said on it yet.
-pub(super) async fn reach(address: &Address) -> Result<Box<dyn Io>, NodeError> {
-    let Address { host, port, tls, .. } = address;
-    let failed = |error| io_error(&error);
-    let Some(tls) = tls else { return stream(host, *port).await.map_err(failed) };
-    tls.connector()?;
-    let mut stream = stream(host, *port).await.map_err(failed)?;
-    stream.write_all(&SSL_REQUEST).await.map_err(failed)?;
-    // One byte, and no more: what follows it unencrypted may be from anybody.
-    match stream.read_u8().await.map_err(failed)? {
-        b'S' => tls.shake_hands(stream).await,
-        _ => {
-            let detail =
-                "the server does not speak TLS; set ssl = on there, or connect without it over a private network";
-            Err(Refusal::Tls { detail: detail.into() }.into())
-        }
-    }
-}
-
-async fn stream(host: &Host, port: u16) -> io::Result<Box<dyn Io>> {
-    match host {
-        Host::Tcp(host) => Ok(Box::new(tcp::connect(host, port).await?)),
-        #[cfg(unix)]
-        Host::Unix(directory) => {
-            let socket = directory.join(format!(".s.PGSQL.{port}"));
-            Ok(Box::new(tokio::net::UnixStream::connect(socket).await?))
-        }
-    }
 }
 
 impl Connected {

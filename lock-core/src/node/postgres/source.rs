@@ -1,21 +1,26 @@
 //! Where connections come from: an address, or a factory of its user's.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::Config;
 use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::connect::reach;
+use super::classify::io_error;
 use crate::node::credentials::{CredentialsProvider, Login, answer_of};
-use crate::node::tcp::Io;
+use crate::node::tcp::{self, Io};
 use crate::node::tls::Tls;
-use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture};
+use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture, Refusal};
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
+
+/// `SSLRequest`: its length, and its number.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// A configuration, and a stream on which nothing was said yet; or why there is none.
 type Dialed = NodeFuture<Result<(Config, Box<dyn Io>), String>>;
@@ -81,7 +86,7 @@ impl Source {
     /// Opens a stream. Nothing is said on it yet.
     pub(super) async fn dial(&self) -> Result<(Config, Box<dyn Io>), NodeError> {
         match &self.dial {
-            Dial::Address(address) => Ok((address.config.clone(), reach(address).await?)),
+            Dial::Address(address) => Ok((address.config.clone(), address.reach().await?)),
             Dial::Factory(dial) => dial().await.map_err(|reason| NodeError::Unreachable { reason }),
         }
     }
@@ -89,17 +94,17 @@ impl Source {
 
 /// Where a PostgreSQL server is: for a connection, and for people.
 #[derive(Clone)]
-pub(super) struct Address {
-    pub(super) host: Host,
-    pub(super) port: u16,
+struct Address {
+    host: Host,
+    port: u16,
     /// Without TLS, which is not left to tokio-postgres.
-    pub(super) config: Config,
-    pub(super) tls: Option<Tls>,
+    config: Config,
+    tls: Option<Tls>,
 }
 
 impl Address {
     /// Parses a URL. Neither errors nor the name contain the password.
-    pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
+    fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let invalid = |reason: &str| InvalidUrl::new(url, reason);
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(invalid("expected postgres://[user[:password]@]host[:port]/database"));
@@ -138,13 +143,42 @@ impl Address {
         Ok(Self { host, port, config, tls })
     }
 
+    /// Opens a connection to it, over TLS if it is to be. Nothing is said on it yet.
+    async fn reach(&self) -> Result<Box<dyn Io>, NodeError> {
+        let failed = |error| io_error(&error);
+        let Some(tls) = &self.tls else { return self.stream().await.map_err(failed) };
+        tls.connector()?;
+        let mut stream = self.stream().await.map_err(failed)?;
+        stream.write_all(&SSL_REQUEST).await.map_err(failed)?;
+        // One byte, and no more: what follows it unencrypted may be from anybody.
+        match stream.read_u8().await.map_err(failed)? {
+            b'S' => tls.shake_hands(stream).await,
+            _ => {
+                let detail =
+                    "the server does not speak TLS; set ssl = on there, or connect without it over a private network";
+                Err(Refusal::Tls { detail: detail.into() }.into())
+            }
+        }
+    }
+
+    async fn stream(&self) -> io::Result<Box<dyn Io>> {
+        match &self.host {
+            Host::Tcp(host) => Ok(Box::new(tcp::connect(host, self.port).await?)),
+            #[cfg(unix)]
+            Host::Unix(directory) => {
+                let socket = directory.join(format!(".s.PGSQL.{}", self.port));
+                Ok(Box::new(tokio::net::UnixStream::connect(socket).await?))
+            }
+        }
+    }
+
     /// Whether the URL has a user or a password.
-    pub(super) fn has_login(&self) -> bool {
+    fn has_login(&self) -> bool {
         self.config.get_user().is_some() || self.config.get_password().is_some()
     }
 
     /// The name for people: host, port and database.
-    pub(super) fn name(&self) -> String {
+    fn name(&self) -> String {
         let Self { host, port, config, .. } = self;
         // The names of hosts are the same in any case, and two names for one server would be taken for two.
         let address = match host {
