@@ -6,7 +6,8 @@ use lock_core::{Lease, LockError, LockManager};
 
 use crate::delegation::Carried;
 use crate::detach::DetachOnDrop;
-use crate::guard::{Guard, Held as _, Resources};
+use crate::guard::{Guard, Resources};
+use crate::held::Held as _;
 use crate::log_once::LogOnce;
 use crate::policy::{HoldUntil, OnDisconnect, Policy};
 use crate::rejection::{AnswerError, LockRejection};

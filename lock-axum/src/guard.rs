@@ -1,13 +1,13 @@
-//! What keeps the lock of a handler, or its locks, how it is acquired or adopted, and the view of what is held. Layer and macro treat one
-//! lock and several alike.
+//! What keeps the lock of a handler, or its locks, and how it is acquired or adopted. Layer and macro treat one lock and several alike.
 
 use std::ops::Deref;
 
 use http::Extensions;
 use lock_core::delegation::{AdoptedLease, Expected};
-use lock_core::{Lease, Leases, LockError, LockGuard, LockManager, Scope, SetGuard};
+use lock_core::{LockError, LockGuard, LockManager, SetGuard};
 
 use crate::delegation::Carried;
+use crate::held::Held;
 use crate::hold::PendingSession;
 use crate::policy::{OnLost, Policy};
 use crate::rejection::{Cause, LockRejection};
@@ -94,72 +94,5 @@ impl Guard for SetGuard {
 
     fn offer_session(&self, _: &mut Extensions, _: OnLost) -> Option<PendingSession> {
         None
-    }
-}
-
-/// The view of a held lock, or of a set of locks.
-pub trait Held: Clone + Send + Sync + 'static {
-    /// Returns an error if it is held no longer.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Lost`].
-    fn check(&self) -> Result<(), LockError>;
-
-    /// Resolves when it is lost.
-    fn lost(self) -> impl Future<Output = ()> + Send + 'static;
-
-    /// Its scope, inside the present one.
-    fn scope(&self) -> Scope;
-
-    /// Puts it where the extractors of a request find it.
-    fn insert_into(&self, request: &mut Extensions);
-
-    /// Puts it where outer middleware, such as an access log, finds it in a response.
-    fn note_in(&self, response: &mut Extensions);
-}
-
-impl Held for Lease {
-    fn check(&self) -> Result<(), LockError> {
-        self.check()
-    }
-
-    fn lost(self) -> impl Future<Output = ()> + Send + 'static {
-        Lease::lost(&self)
-    }
-
-    fn scope(&self) -> Scope {
-        self.as_scope()
-    }
-
-    fn insert_into(&self, request: &mut Extensions) {
-        request.insert(self.token());
-        request.insert(self.clone());
-    }
-
-    fn note_in(&self, response: &mut Extensions) {
-        response.insert(self.token());
-    }
-}
-
-impl Held for Leases {
-    fn check(&self) -> Result<(), LockError> {
-        self.check()
-    }
-
-    fn lost(self) -> impl Future<Output = ()> + Send + 'static {
-        Leases::lost(&self)
-    }
-
-    fn scope(&self) -> Scope {
-        self.as_scope()
-    }
-
-    fn insert_into(&self, request: &mut Extensions) {
-        request.insert(self.clone());
-    }
-
-    fn note_in(&self, response: &mut Extensions) {
-        response.insert(self.clone());
     }
 }

@@ -219,6 +219,7 @@ mod encode;
 pub mod fence;
 mod guard;
 pub mod guide;
+mod held;
 mod hold;
 mod key_error;
 mod layer;

@@ -17,7 +17,8 @@ pub use crate::counted::{Counted, ReadBytes, ViaCounted};
 use crate::critical_section;
 use crate::delegation::Carried;
 pub use crate::encode::push_encoded;
-pub use crate::guard::{Guard, Held, Resources};
+pub use crate::guard::{Guard, Resources};
+pub use crate::held::Held;
 use crate::hold::{Hold, PendingSession, in_session};
 use crate::log_once::LogOnce;
 pub use crate::param::{

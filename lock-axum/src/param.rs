@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{Extensions, Request};
 use lock_core::{FencingToken, Lease, Leases, LockPending};
 
-use crate::guard::Held;
+use crate::held::Held;
 use crate::hold::Hold;
 
 /// An extracted parameter of a handler that is about to run.

@@ -8,7 +8,8 @@ use http_body::{Frame, SizeHint};
 use lock_core::{LockError, Scope};
 use pin_project_lite::pin_project;
 
-use crate::guard::{Guard, Held};
+use crate::guard::Guard;
+use crate::held::Held;
 
 pin_project! {
     /// A response body that holds the lock until its end. If the lease is lost before, the body ends with an error, so

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use lock_core::LockError;
 use pin_project_lite::pin_project;
 
-use crate::guard::Held;
+use crate::held::Held;
 use crate::policy::OnLost;
 
 /// The output of a handler, with the lock still held.

@@ -8,7 +8,6 @@ use http::{HeaderName, HeaderValue};
 use lock_core::limits::MAX_RESOURCE_LEN;
 use thiserror::Error;
 
-use super::resource::ResourceError;
 use crate::encode::push_encoded_bytes;
 use crate::key_error::KeyError;
 
@@ -49,6 +48,20 @@ pub(super) enum InvalidTemplate {
          encoded in values, such as `:` or `/`, as in `{{{first}}}:{{{second}}}`"
     )]
     NotSeparated { first: String, second: String },
+}
+
+/// Why there is no resource.
+#[derive(Debug, Error)]
+pub(super) enum ResourceError {
+    /// A mistake of the client.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A mistake of the service: the template is for other routes.
+    #[error("the route has no path parameter {0:?}")]
+    NoPathParameter(String),
+    /// Another mistake of the service: it is unknown which of them the handler works on.
+    #[error("the route has the path parameter {0:?} more than once")]
+    AmbiguousPathParameter(String),
 }
 
 impl Template {

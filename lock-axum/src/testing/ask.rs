@@ -18,23 +18,29 @@ const TWO_SWITCHES: usize = 24;
 /// only if the answer is not there at once.
 const RUNS_OF_A_STEP: u32 = 4;
 
-/// Carries out all schedules of a trial.
-pub(super) async fn ask<S: Clone + Send + 'static>(trial: &Trial<S>) -> Outcome {
-    let mut outcome = Outcome::new(trial.work.iter().map(|work| work.label.clone()).collect());
-    if let Some(problem) = trial.invalid() {
-        outcome.problems.push(problem);
-        return outcome;
+impl<S: Clone + Send + 'static> Trial<S> {
+    /// Carries out all schedules. What could not be tried is in the [outcome](Outcome), too.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the requests of the present run are dropped with it, and nothing else is tried.
+    pub async fn run(self) -> Outcome {
+        let mut outcome = Outcome::new(self.work.iter().map(|work| work.label.clone()).collect());
+        if let Some(problem) = self.invalid() {
+            outcome.problems.push(problem);
+            return outcome;
+        }
+        let clock = Clock::detect().await;
+        let watchdog = Watchdog::start(self.max_time);
+        let runner = Runner { trial: &self, clock, recorder: Recorder::new(), watchdog: &watchdog, tasks_of_state: 0 };
+        let mut asking = Asking { runner, outcome, most_steps: vec![0; self.work.len()] };
+        match watchdog.watch(asking.ask_all()).await {
+            Ok(()) => asking.tell_who_was_never_held(),
+            Err(problem) => asking.outcome.problems.push(problem),
+        }
+        asking.outcome.shortest_first();
+        asking.outcome
     }
-    let clock = Clock::detect().await;
-    let watchdog = Watchdog::start(trial.max_time);
-    let runner = Runner { trial, clock, recorder: Recorder::new(), watchdog: &watchdog, tasks_of_state: 0 };
-    let mut asking = Asking { runner, outcome, most_steps: vec![0; trial.work.len()] };
-    match watchdog.watch(asking.ask_all()).await {
-        Ok(()) => asking.tell_who_was_never_held(),
-        Err(problem) => asking.outcome.problems.push(problem),
-    }
-    asking.outcome.shortest_first();
-    asking.outcome
 }
 
 struct Asking<'a, S> {

@@ -95,7 +95,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
             }
         };
         self.settle(managers, tasks, begun, plan.question).await;
-        let mut facts = told.facts(&requests, plan);
+        let mut facts = told.facts(&requests, plan.first);
         let answers: Vec<_> = requests.iter_mut().filter_map(|request| request.answer.take()).collect();
         let check = if carried.applies { self.check(plan, state, &answers, &mut facts).await? } else { true };
         Ok(Ran { carried, check, facts, answers })

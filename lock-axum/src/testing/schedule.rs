@@ -5,7 +5,6 @@ use std::fmt;
 
 use super::question::Question;
 use super::request::Request;
-use super::run::Plan;
 
 /// What is said of a request that waits for a lock.
 const WAITS: &str = "waits for a lock";
@@ -133,9 +132,10 @@ impl Told {
         self.entries.iter().map(line).collect()
     }
 
-    pub(super) fn facts(&self, requests: &[Request], plan: Plan) -> Facts {
+    /// What was seen, in a run in which this request was the first.
+    pub(super) fn facts(&self, requests: &[Request], first: usize) -> Facts {
         let held_at = self.entries.iter().find_map(|(who, entry)| match entry {
-            Entry::At(step, place, _) if *who == plan.first => Some((*step, place.clone())),
+            Entry::At(step, place, _) if *who == first => Some((*step, place.clone())),
             _ => None,
         });
         Facts {
@@ -145,7 +145,7 @@ impl Told {
             took_locks: requests.iter().map(|request| request.instance.took_a_lock()).collect(),
             held_a_lock: self.held_a_lock,
             excluded: self.entries.iter().any(|(_, entry)| matches!(entry, Entry::At(.., what) if *what == WAITS)),
-            succeeded: requests[plan.first].answer.as_ref().is_some_and(super::Answer::is_success),
+            succeeded: requests[first].answer.as_ref().is_some_and(super::Answer::is_success),
             held_at,
         }
     }

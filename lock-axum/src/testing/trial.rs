@@ -11,8 +11,6 @@ use lock_core::LockManager;
 use tower_service::Service;
 
 use super::answer::Answer;
-use super::ask::ask;
-use super::outcome::Outcome;
 use super::problem::Problem;
 use super::question::Question;
 use super::request::Work;
@@ -214,15 +212,6 @@ impl<S: Clone + Send + 'static> Trial<S> {
     pub fn max_time(mut self, time: Duration) -> Self {
         self.max_time = time;
         self
-    }
-
-    /// Carries out all schedules. What could not be tried is in the [outcome](Outcome), too.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the requests of the present run are dropped with it, and nothing else is tried.
-    pub async fn run(self) -> Outcome {
-        ask(&self).await
     }
 
     /// What is wrong with the settings.
