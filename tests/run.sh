@@ -93,8 +93,9 @@ export SIMULATION_SEEDS=${SIMULATION_SEEDS:-40}
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
-# The tests that wait, for servers or in real time, and leave the processors idle.
-waiting=(chaos core faults handlers http operations postgres redis saga serve trials worker zookeeper)
+# The tests that wait, for servers or in real time, and leave the processors idle. Those that wait longest have others beside them.
+waiting=(core handlers http operations postgres saga serve trials worker zookeeper)
+waiting_longest=(chaos faults redis)
 
 # The arguments of the programs, after a `--`, that leave out what SKIP names. Not for the tests inside libraries and programs: these need
 # none of it, and some have such names.
@@ -113,13 +114,23 @@ targets_of() {
 
 # All other files of tests.
 computing() {
-    all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}")"
+    all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}" "${waiting_longest[@]}")"
 }
 
-# Builds the tests that wait, and sets `targets` to them.
+# Builds the tests that wait.
 build_first() {
-    mapfile -t targets < <(targets_of "${waiting[@]}")
+    local targets
+    mapfile -t targets < <(targets_of "${waiting[@]}" "${waiting_longest[@]}")
     "${tests[@]}" --no-run "${targets[@]}" </dev/null
+}
+
+# Runs some of the tests that wait: the name of their array, and arguments for their programs.
+run_waiting() {
+    local -n files=$1
+    local targets
+    shift
+    mapfile -t targets < <(targets_of "${files[@]}")
+    "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}"
 }
 
 # What computes has only what the others leave of the processors, and so has the compiler, so nothing that they measure takes longer for it.
@@ -141,21 +152,23 @@ end() {
         kill -CONT -- "-$group"
     done
     wait
-    rm -f "$log"
+    rm -rf "$logs"
 }
 
-# Runs the tests that wait beside those that compute, whose output follows at the end.
+# Runs the tests that wait longest beside the others that wait and those that compute, whose output follows at the end.
 side_by_side() {
-    local failed=() targets=()
+    local failed=()
     build_first
-    log=$(mktemp)
+    logs=$(mktemp -d)
     trap end EXIT
     set -m # Each job is a group of processes.
-    "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}" &
-    compute "$@" >"$log" 2>&1 &
-    wait %1 || failed+=("that wait")
-    wait %2 || failed+=("that compute")
-    cat "$log"
+    run_waiting waiting_longest "$@" &
+    run_waiting waiting "$@" >"$logs/1" 2>&1 &
+    compute "$@" >"$logs/2" 2>&1 &
+    wait %1 || failed+=("that wait longest")
+    wait %2 || failed+=("that wait")
+    wait %3 || failed+=("that compute")
+    cat "$logs"/*
     if [ ${#failed[@]} -gt 0 ]; then
         printf 'tests %s: failed\n' "${failed[@]}" >&2
         exit 1
