@@ -93,9 +93,11 @@ export SIMULATION_SEEDS=${SIMULATION_SEEDS:-40}
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
-# The tests that wait, for servers or in real time, and leave the processors idle. Those that wait longest have others beside them.
+# The tests that wait, for servers or in real time, and leave the processors idle. Redis' take as long as most others, and run beside them.
 waiting=(core handlers http operations postgres saga serve trials worker zookeeper)
-waiting_longest=(chaos faults redis)
+waiting_for_redis=(redis)
+# These measure how long the locks take to recover, and have the machine to themselves.
+measuring=(chaos faults)
 
 # The arguments of the programs, after a `--`, that leave out what SKIP names. Not for the tests inside libraries and programs: these need
 # none of it, and some have such names.
@@ -114,13 +116,13 @@ targets_of() {
 
 # All other files of tests.
 computing() {
-    all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}" "${waiting_longest[@]}")"
+    all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}" "${waiting_for_redis[@]}" "${measuring[@]}")"
 }
 
 # Builds the tests that wait.
 build_first() {
     local targets
-    mapfile -t targets < <(targets_of "${waiting[@]}" "${waiting_longest[@]}")
+    mapfile -t targets < <(targets_of "${waiting[@]}" "${waiting_for_redis[@]}" "${measuring[@]}")
     "${tests[@]}" --no-run "${targets[@]}" </dev/null
 }
 
@@ -130,7 +132,8 @@ run_waiting() {
     local targets
     shift
     mapfile -t targets < <(targets_of "${files[@]}")
-    "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}"
+    # Without a target, cargo would run all tests.
+    [ ${#targets[@]} -eq 0 ] || "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}"
 }
 
 # What computes has only what the others leave of the processors, and so has the compiler, so nothing that they measure takes longer for it.
@@ -155,19 +158,25 @@ end() {
     rm -rf "$logs"
 }
 
-# Runs the tests that wait longest beside the others that wait and those that compute, whose output follows at the end.
+# Runs the tests that wait in two groups beside each other, and then those that measure; beside all of them those that compute. The output of
+# what runs beside something else follows at the end.
 side_by_side() {
-    local failed=()
+    local failed=() others redis computing
     build_first
     logs=$(mktemp -d)
     trap end EXIT
     set -m # Each job is a group of processes.
-    run_waiting waiting_longest "$@" &
-    run_waiting waiting "$@" >"$logs/1" 2>&1 &
+    run_waiting waiting "$@" &
+    others=$!
+    run_waiting waiting_for_redis "$@" >"$logs/1" 2>&1 &
+    redis=$!
     compute "$@" >"$logs/2" 2>&1 &
-    wait %1 || failed+=("that wait longest")
-    wait %2 || failed+=("that wait")
-    wait %3 || failed+=("that compute")
+    computing=$!
+    wait "$others" || failed+=("that wait")
+    wait "$redis" || failed+=("that wait for Redis")
+    run_waiting measuring "$@" &
+    wait $! || failed+=("that measure")
+    wait "$computing" || failed+=("that compute")
     cat "$logs"/*
     if [ ${#failed[@]} -gt 0 ]; then
         printf 'tests %s: failed\n' "${failed[@]}" >&2

@@ -129,7 +129,7 @@ impl Config {
     {
         let this = Arc::clone(self);
         let (mut parts, mut body) = request.into_parts();
-        // A block instead of an `async fn`, which would have room for the head of the request twice.
+        // A block instead of an `async fn`, and in one piece: each function would have room for the head of the request once more.
         async move {
             let resources = match source.resources(&mut parts).await {
                 Ok(resources) => resources,

@@ -111,14 +111,7 @@ impl LockManager {
         let guard = LockGuard::begin(&inner.leases, lease);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
         check_open(inner, claims)?;
-        let (engine, lease) = (Arc::clone(engine), guard.lease());
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                () = lease.ended() => {}
-                () = watch(&engine, &lease, &credential, not_after) => {}
-            }
-        });
+        tokio::spawn(watch_until_end(Arc::clone(engine), guard.lease(), credential, not_after));
         Ok(AdoptedLease(guard))
     }
 }
@@ -139,6 +132,14 @@ fn ends(claims: &Claims, cluster: &Cluster) -> Result<Instant, AdoptError> {
         return Err(AdoptError::Expired { resource: claims.resource.clone(), ago });
     }
     Ok(now + left)
+}
+
+async fn watch_until_end(engine: Arc<Engine>, lease: Lease, credential: Credential, not_after: Instant) {
+    tokio::select! {
+        biased;
+        () = lease.ended() => {}
+        () = watch(&engine, &lease, &credential, not_after) => {}
+    }
 }
 
 /// Looks at the lock again and again, and ends the lease when its holder does not have it any more.

@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::acquire::Taken;
 use super::caller::Caller;
-use crate::engine::{AttemptKind, AttemptPlace, Engine, Grant};
+use crate::engine::{AttemptKind, AttemptPlace, Engine, FailedAttempt, Grant};
 use crate::error::LockError;
 use crate::kind::Kind;
 use crate::lease::ReadShare;
@@ -45,8 +45,7 @@ impl Caller<'_> {
     /// Makes one attempt after another while it has the turn, until one succeeds or the caller's time is over. A reader shares what this
     /// process reads.
     pub(super) async fn try_with_turn(&self, keys: &LockKeys, mut turn: Turn) -> Result<Taken, LockError> {
-        let (options, until) = (self.options, self.until());
-        let engine = &self.shard.engine;
+        let (options, until, engine) = (self.options, self.until(), &self.shard.engine);
         // Asked again, because others may have begun to read meanwhile. Nobody waits before the caller that has the turn, and in an outage it
         // is the only one of its queue that asks the nodes.
         if options.kind.is_read()
@@ -60,16 +59,7 @@ impl Caller<'_> {
         // What is rare is boxed: the future of an acquisition is as large as its largest branch.
         loop {
             self.check_open()?;
-            // The place is kept with what came of the attempt, because a caller that has to pause keeps it.
-            let (place, attempted) = match engine.enter_line(1, kind, until, options.ttl).await {
-                Ok(place) => {
-                    let (keys, tokens) = (turn.keys().clone(), turn.tokens());
-                    let wanted = self.wants(&keys, tokens);
-                    let attempted = engine.attempt(&place, &wanted, Some(turn.begin_attempt())).await;
-                    (Some(place), attempted)
-                }
-                Err(failed) => (None, Err(failed)),
-            };
+            let (place, attempted) = self.try_in_line(&mut turn, kind).await;
             let failed = match attempted {
                 Ok(grant) => return Ok(self.keep_or_pass_turn(grant, turn)),
                 Err(failed) => failed,
@@ -82,14 +72,7 @@ impl Caller<'_> {
                     pause = (pause * 2).min(BACKOFF.1);
                     continue;
                 }
-                Failure::NoQuorum => {
-                    turn.had_no_quorum(&failed.votes);
-                    self.check_open()?;
-                    if engine.outage_lasts() {
-                        turn.report_no_quorum(options.ttl);
-                    }
-                    return Err(Box::pin(self.answer(failed)).await);
-                }
+                Failure::NoQuorum => return Err(Box::pin(self.gives_up(&turn, failed)).await),
                 // Another slot may be a lock.
                 Failure::Contended { .. } if failed.is_not_a_lock() && !options.kind.has_slots() => {
                     return Err(self.failed(failed));
@@ -101,15 +84,12 @@ impl Caller<'_> {
             // Not kept while the caller waits at the nodes: it would be one attempt less for the whole manager.
             drop(place);
             if Instant::now() >= until {
-                match self.shard.any_free(&failed.offers) {
-                    // The last attempt found a slot free: it has one extra attempt, for that.
-                    Some(slot) if !had_extra => {
-                        had_extra = true;
-                        turn.try_slot(slot);
-                        continue;
-                    }
-                    _ => return Err(self.failed(failed)),
-                }
+                // If the last attempt found a slot free, it has one extra attempt, for that.
+                let free = self.shard.any_free(&failed.offers).filter(|_| !had_extra);
+                let Some(slot) = free else { return Err(self.failed(failed)) };
+                had_extra = true;
+                turn.try_slot(slot);
+                continue;
             }
             match Box::pin(turn.wait(&failed, free_in, until)).await {
                 None => kind = AttemptKind::Woken,
@@ -119,6 +99,32 @@ impl Caller<'_> {
                 Some(_) => {}
             }
         }
+    }
+
+    /// Waits in line, and makes an attempt. The place is kept with what came of it, because a caller that has to pause keeps it.
+    async fn try_in_line(
+        &self,
+        turn: &mut Turn,
+        kind: AttemptKind,
+    ) -> (Option<AttemptPlace<'_>>, Result<Box<Grant>, FailedAttempt>) {
+        let engine = &self.shard.engine;
+        let place = match engine.enter_line(1, kind, self.until(), self.options.ttl).await {
+            Ok(place) => place,
+            Err(failed) => return (None, Err(failed)),
+        };
+        let (keys, tokens) = (turn.keys().clone(), turn.tokens());
+        let attempted = engine.attempt(&place, &self.wants(&keys, tokens), Some(turn.begin_attempt())).await;
+        (Some(place), attempted)
+    }
+
+    /// The answer to a caller that makes no other attempt after one without a majority. In an outage, those behind it have the same.
+    async fn gives_up(&self, turn: &Turn, failed: FailedAttempt) -> LockError {
+        turn.had_no_quorum(&failed.votes);
+        let engine = &self.shard.engine;
+        if engine.outage_lasts() && !engine.is_closed() {
+            turn.report_no_quorum(self.options.ttl);
+        }
+        self.answer(failed).await
     }
 
     /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,

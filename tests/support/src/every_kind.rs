@@ -30,7 +30,11 @@ pub async fn try_every_kind(builder: impl Fn() -> LockManagerBuilder, kinds: &[K
         (0..CALLERS).map(|number| tokio::spawn(ours.lock(format!("burst:{number}")).acquire())).collect();
     for kind in kinds {
         let held = kind.acquire(&ours, &name(*kind)).await.unwrap();
-        let rival = kind.rival(&theirs, &name(*kind), NONE).await;
+        let mut rival = kind.rival(&theirs, &name(*kind), NONE).await;
+        // A master on a busy machine may not answer the only attempt in time.
+        while matches!(rival, Err(LockError::NoQuorum { .. })) {
+            rival = kind.rival(&theirs, &name(*kind), NONE).await;
+        }
         assert!(matches!(rival, Err(LockError::Contended { .. })), "{kind:?}: {:?}", rival.err());
         let token = held.leases().last().unwrap().token();
         drop(held);
