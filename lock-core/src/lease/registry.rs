@@ -71,6 +71,10 @@ impl LeaseRegistry {
     /// The set that a lease belongs to is complete: `max_hold` counts from now on.
     pub(crate) fn begin_hold(&self, lease: &Lease, max_hold: Duration) {
         lease.0.term.begin_hold(max_hold);
+        #[cfg(feature = "testing")]
+        if lease.0.options.notices_nothing {
+            lease.0.term.stand_still();
+        }
         self.reschedule(lease, lease.due());
     }
 

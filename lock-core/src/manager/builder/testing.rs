@@ -32,4 +32,12 @@ mod tests {
         assert!(!old.release().await.unwrap(), "the nodes know better");
         assert!(new.is_valid());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_max_hold_of_a_set_ends_none_of_its_locks_either() {
+        let locks = LockManager::builder().nodes([MemoryNode::new()]).notices_nothing().connect().await.unwrap();
+        let set = locks.lock_all(["stock:42", "user:7"]).max_hold(Duration::from_secs(2)).acquire().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(set.leases().is_valid());
+    }
 }
