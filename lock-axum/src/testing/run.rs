@@ -51,6 +51,7 @@ enum Stop {
 /// One run under way.
 pub(super) struct Run<'r> {
     pub(super) requests: Vec<Request>,
+    pub(super) masters: &'r Masters,
     pub(super) deadline: Deadline,
     pub(super) clock: Clock,
     pub(super) recorder: &'r Recorder,
@@ -77,7 +78,7 @@ impl Carried {
 
 impl Run<'_> {
     /// Carries out a plan.
-    pub(super) async fn carry_out(&mut self, plan: Plan, masters: &Masters) -> Result<Carried, Problem> {
+    pub(super) async fn carry_out(&mut self, plan: Plan) -> Result<Carried, Problem> {
         let Plan { question, first, at, second } = plan;
         let stop = self.poll(&[first], Some(at), false).await?;
         if stop == Stop::Ended {
@@ -103,11 +104,11 @@ impl Run<'_> {
         }
         match question {
             Some(Question::HangUp) => self.hang_up(first),
-            Some(Question::Lost) if !request.instance.lose_all(masters, self.clock).await => {
+            Some(Question::Lost) if !request.instance.lose_all(self.masters, self.clock).await => {
                 self.hang_up(first);
                 return Ok(Carried::FOR_NOTHING);
             }
-            Some(Question::Frozen) => masters.expire_all(),
+            Some(Question::Frozen) => self.masters.expire_all(),
             _ => {}
         }
         let second_was_held = self.others(plan).await?;
@@ -205,8 +206,15 @@ impl Run<'_> {
             if may_give_way && waits {
                 return Ok(Stop::Waits);
             }
-            if !may_give_way && all_wait && looks >= CIRCLE_LOOKS && !self.another_may_release(who) {
-                return Err(self.never_ends(who));
+            if !may_give_way && all_wait && looks >= CIRCLE_LOOKS {
+                let is_held = self.requests.iter().any(|request| request.instance.holds());
+                if is_held && !self.another_may_release(who) {
+                    return Err(self.never_ends(who));
+                }
+                // Nobody has what they wait for: it is left to expire, as after a delegation without an answer.
+                if !is_held && looks == CIRCLE_LOOKS {
+                    self.masters.expire_all();
+                }
             }
         }
     }

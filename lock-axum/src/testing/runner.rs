@@ -82,8 +82,9 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
         let (clock, recorder, watchdog) = (self.clock, &self.recorder, self.watchdog);
         let begun = alive_tasks();
         let tasks_before = begun + self.tasks_of_state;
-        let mut run = Run { requests, deadline, clock, recorder, watchdog, tasks: tasks_before, told };
-        let carried = run.carry_out(plan, &masters).await;
+        let mut run =
+            Run { requests, masters: &masters, deadline, clock, recorder, watchdog, tasks: tasks_before, told };
+        let carried = run.carry_out(plan).await;
         let Run { mut requests, told, .. } = run;
         let managers: Vec<_> = requests.iter().map(|request| request.instance.locks.clone()).collect();
         let carried = match carried {

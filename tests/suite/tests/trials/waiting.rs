@@ -1,5 +1,6 @@
 //! Sound services that wait in unusual ways, and work that outlives its request: none is stuck, and the check comes after all of it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::routing::{MethodRouter, get as read, post};
 use axum::{Extension, Router};
-use lock_axum::distributed_lock;
 use lock_axum::testing::{Problem, Question, Trial, get, post as request, step};
+use lock_axum::{Lease, distributed_lock};
 use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::sleep;
 
@@ -221,4 +222,50 @@ async fn a_body_that_breaks_off_is_no_success() {
         .run()
         .await
         .assert_holds();
+}
+
+/// As the service that was asked may be at work, the lock of a request whose client hung up meanwhile is not released: it expires.
+#[tokio::test]
+async fn the_lock_of_an_unanswered_delegation_is_waited_for_until_it_expires() {
+    #[distributed_lock(resource = "stock:42", on_disconnect = "cancel")]
+    async fn handler(State(shared): State<Shared>, lease: Lease) {
+        let delegation = lease.delegate().create().unwrap();
+        let asked = async {
+            step("another service").await;
+            Ok::<_, Infallible>(())
+        };
+        delegation.around(asked).await.unwrap();
+        shared.done.fetch_add(1, Ordering::SeqCst);
+    }
+    let outcome = two_clients_of(post(handler))
+        .check(|shared, answers| async move {
+            let sure = answers.iter().filter(|answer| answer.is_success()).count();
+            sure > 0 && shared.done.load(Ordering::SeqCst) as usize == sure
+        })
+        .only([Question::HangUp])
+        .run()
+        .await;
+    outcome.assert_holds();
+}
+
+/// The same if the request fails: then all who come later wait, one after another.
+#[tokio::test]
+async fn the_lock_of_a_failed_delegation_is_waited_for_until_it_expires() {
+    let outcome = Trial::new(|| async { Shared::default() })
+        .tasks(3, |locks, shared| async move {
+            let guard = locks.lock("stock:42").acquire().await.unwrap();
+            shared.done.fetch_add(1, Ordering::SeqCst);
+            let delegation = guard.lease().delegate().create().unwrap();
+            let asked = async {
+                step("another service").await;
+                Err::<(), _>("no answer")
+            };
+            delegation.around(asked).await
+        })
+        .check(|shared, _| async move { shared.done.load(Ordering::SeqCst) == 3 })
+        .max_time(Duration::from_secs(10))
+        .only([Question::Unlocked])
+        .run()
+        .await;
+    outcome.assert_holds();
 }
