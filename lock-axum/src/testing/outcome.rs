@@ -109,7 +109,7 @@ impl fmt::Display for Outcome {
                     if broken.len() == 1 { "breaks" } else { "break" }
                 )?;
             }
-            None if !self.takes_locks && self.runs > 0 => writeln!(f, "no request takes a lock")?,
+            None if !self.takes_locks && !self.tried.is_empty() => writeln!(f, "no request takes a lock")?,
             None => {}
         }
         if self.never_held.len() < self.labels.len() {

@@ -89,6 +89,15 @@ async fn a_check_or_a_state_that_panics_or_never_ends_is_named() {
     assert!(matches!(problem(never).await, Problem::StateNeverReady { .. }));
 }
 
+/// Whether requests take locks is known only when all have run.
+#[tokio::test]
+async fn what_ends_a_trial_early_says_nothing_of_locks() {
+    let locking = trial().tasks(2, |locks, ()| async move { locks.lock("stock:42").acquire().await.map(drop) });
+    let outcome = locking.check(|(), _| no_table()).run().await;
+    assert!(matches!(outcome.problems[..], [Problem::CheckPanicked { .. }]), "{outcome}");
+    assert!(!outcome.to_string().contains("no request takes a lock"), "{outcome}");
+}
+
 #[tokio::test]
 async fn a_check_that_never_holds_is_told_from_a_race() {
     let wrong = trial().tasks(2, |_, ()| async {}).check(|(), _| async { false });
