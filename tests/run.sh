@@ -93,11 +93,8 @@ export SIMULATION_SEEDS=${SIMULATION_SEEDS:-40}
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
-# The tests that wait, for servers or in real time, and leave the processors idle. Redis' take as long as most others, and run beside them.
-waiting=(core handlers http operations postgres saga serve trials worker zookeeper)
-waiting_for_redis=(redis)
-# These measure how long the locks take to recover, and have the machine to themselves.
-measuring=(chaos faults)
+# The tests that wait, for servers or in real time, and leave the processors idle.
+waiting=(chaos core faults handlers http operations postgres redis saga serve trials worker zookeeper)
 
 # The arguments of the programs, after a `--`, that leave out what SKIP names. Not for the tests inside libraries and programs: these need
 # none of it, and some have such names.
@@ -116,24 +113,13 @@ targets_of() {
 
 # All other files of tests.
 computing() {
-    all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}" "${waiting_for_redis[@]}" "${measuring[@]}")"
+    all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}")"
 }
 
-# Builds the tests that wait.
+# Builds the tests that wait, and sets `targets` to them.
 build_first() {
-    local targets
-    mapfile -t targets < <(targets_of "${waiting[@]}" "${waiting_for_redis[@]}" "${measuring[@]}")
+    mapfile -t targets < <(targets_of "${waiting[@]}")
     "${tests[@]}" --no-run "${targets[@]}" </dev/null
-}
-
-# Runs some of the tests that wait: the name of their array, and arguments for their programs.
-run_waiting() {
-    local -n files=$1
-    local targets
-    shift
-    mapfile -t targets < <(targets_of "${files[@]}")
-    # Without a target, cargo would run all tests.
-    [ ${#targets[@]} -eq 0 ] || "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}"
 }
 
 # What computes has only what the others leave of the processors, and so has the compiler, so nothing that they measure takes longer for it.
@@ -155,29 +141,21 @@ end() {
         kill -CONT -- "-$group"
     done
     wait
-    rm -rf "$logs"
+    rm -f "$log"
 }
 
-# Runs the tests that wait in two groups beside each other, and then those that measure; beside all of them those that compute. The output of
-# what runs beside something else follows at the end.
+# Runs the tests that wait beside those that compute, whose output follows at the end.
 side_by_side() {
-    local failed=() others redis computing
+    local failed=() targets=()
     build_first
-    logs=$(mktemp -d)
+    log=$(mktemp)
     trap end EXIT
     set -m # Each job is a group of processes.
-    run_waiting waiting "$@" &
-    others=$!
-    run_waiting waiting_for_redis "$@" >"$logs/1" 2>&1 &
-    redis=$!
-    compute "$@" >"$logs/2" 2>&1 &
-    computing=$!
-    wait "$others" || failed+=("that wait")
-    wait "$redis" || failed+=("that wait for Redis")
-    run_waiting measuring "$@" &
-    wait $! || failed+=("that measure")
-    wait "$computing" || failed+=("that compute")
-    cat "$logs"/*
+    "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}" &
+    compute "$@" >"$log" 2>&1 &
+    wait %1 || failed+=("that wait")
+    wait %2 || failed+=("that compute")
+    cat "$log"
     if [ ${#failed[@]} -gt 0 ]; then
         printf 'tests %s: failed\n' "${failed[@]}" >&2
         exit 1
