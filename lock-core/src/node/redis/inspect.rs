@@ -1,13 +1,13 @@
-//! Inspects a server, and warns once of what is the matter with it or its user.
+//! Inspects a server.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use redis::{Pipeline, Value};
 
 use super::declared;
-use super::link::Session;
 use super::query::{query, read};
+use super::session::Session;
 use crate::node::record_fields::{FIELDS, decode_record};
 use crate::node::{Inspection, Keyspace, MAX_TOKEN, NodeError, Refusal};
 use crate::random::WaiterId;
@@ -40,7 +40,7 @@ impl Session {
             .map_err(|answers| NodeError::Protocol { reply: format!("{} answers to 7 commands", answers.len()) })?;
 
         let info: String = read(info)?;
-        if let Some(refusal) = refusal(&info, keyspace.slot().is_some(), self.tolerates_eviction)? {
+        if let Some(refusal) = refusal(&info, keyspace.slot().is_some(), self.terms.tolerates_eviction)? {
             return Err(refusal.into());
         }
         let (seconds, micros): (u64, u64) = read(time)?;
@@ -56,11 +56,11 @@ impl Session {
         let clock_micros = clock(seconds, micros)?;
         let inspection = Inspection { run_id, log_position: None, durable, clock_micros, record };
         let policy = field(&info, "maxmemory_policy")?;
-        self.warnings.note_eviction((policy != NO_EVICTION).then_some(policy));
-        self.warnings.note_mute(read::<i64>(published).err().as_ref());
+        self.terms.warnings.note_eviction((policy != NO_EVICTION).then_some(policy));
+        self.terms.warnings.note_mute(read::<i64>(published).err().as_ref());
         if let Some(insists) = declared::insists(&declared, &undeclared) {
             self.declares_all.store(insists, Ordering::Relaxed);
-            self.warnings.note_insists(insists);
+            self.terms.warnings.note_insists(insists);
         }
         Ok((inspection, is_own))
     }
@@ -110,60 +110,6 @@ fn field<'a>(info: &'a str, name: &str) -> Result<&'a str, NodeError> {
 fn version(text: &str) -> Result<(u32, u32), NodeError> {
     let mut parts = text.split('.').map_while(|part| part.parse().ok());
     parts.next().zip(parts.next()).ok_or_else(|| NodeError::Protocol { reply: format!("version {text}") })
-}
-
-/// The warnings of a node, whatever connection it has.
-#[derive(Default)]
-pub(super) struct Warnings {
-    node: String,
-    /// Whether it was logged that the server calls nobody for this user.
-    calls_nobody: AtomicBool,
-    /// Whether it was logged that the server does not say when it loses its data.
-    tells_no_loss: AtomicBool,
-    /// Whether it was logged that the server may delete locks.
-    may_evict: AtomicBool,
-    /// Whether it was logged that the server wants all keys declared.
-    insists: AtomicBool,
-}
-
-impl Warnings {
-    pub(super) fn new(node: String) -> Self {
-        Self { node, ..Self::default() }
-    }
-
-    /// Notes why the server calls nobody for this user, if it does not.
-    pub(super) fn note_mute(&self, error: Option<&NodeError>) {
-        if let (Some(error), false) = (error, self.calls_nobody.swap(error.is_some(), Ordering::Relaxed)) {
-            log_event!(warn: "lock.node_calls_nobody", node = self.node, %error,
-                "a node wakes nobody when this process releases a lock, because the user may not PUBLISH; those who wait poll it");
-        }
-    }
-
-    /// Notes by which policy the server may delete locks, if that is tolerated.
-    pub(super) fn note_eviction(&self, policy: Option<&str>) {
-        if let (Some(policy), false) = (policy, self.may_evict.swap(policy.is_some(), Ordering::Relaxed)) {
-            log_event!(warn: "lock.node_may_evict", node = self.node, policy,
-                "a node deletes locks when its memory is full, and then there may be two holders at once; tokens still grow");
-        }
-    }
-
-    /// Notes whether the server insists that scripts declare their keys.
-    pub(super) fn note_insists(&self, insists: bool) {
-        if insists && !self.insists.swap(insists, Ordering::Relaxed) {
-            log_event!(info: "lock.node_wants_declared_keys", node = self.node,
-                "a node refuses scripts the use of keys that they did not declare; all are declared from now on, which takes it longer");
-        }
-    }
-
-    /// Warns once if the server does not say when it loses its data.
-    pub(super) fn note_tells_loss(&self, tells_loss: &Result<(), NodeError>) {
-        if let Err(error) = tells_loss
-            && !self.tells_no_loss.swap(true, Ordering::Relaxed)
-        {
-            log_event!(warn: "lock.node_does_not_tell_losses", node = %self.node, %error,
-                "the server does not say when it loses its data (CLIENT TRACKING); only inspections notice that");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,103 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, Value};
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::task::unconstrained;
+use redis::Value;
 
 use super::codec::millis;
-use super::connect::{CONNECT_TIMEOUT, Connected};
-use super::declared::{DeclaresAll, add_keys};
-use super::inspect::{Warnings, is_other_data_of_same_process};
-use super::node::Shared;
-use super::pushes::Pushes;
-use super::query::{number, query, read, state, unexpected};
+use super::connect::CONNECT_TIMEOUT;
+use super::declared::add_keys;
+use super::inspect::is_other_data_of_same_process;
+use super::query::{number, state, unexpected};
 use super::record::{decode_fences, encode_write};
-use super::script::{EVICT, LEDGER, LOOK};
-use super::worker::Worker;
+use super::script::{EVICT, LOOK};
+use super::session::Session;
 use crate::node::link;
 use crate::node::record_fields::written;
-use crate::node::submission::Submissions;
 use crate::node::{
     Evict, Eviction, FenceReading, FoundRecord, Holder, Inspection, Keyspace, LockState, Look, NodeError, NodeRecord,
     RecordWrite,
 };
-use crate::task::Task;
 
 pub(super) type Link = Arc<link::Link<Session>>;
-
-/// A connection that carries requests, and what the server says unasked. The shards of a node that lead to the same server share it, each
-/// by a link of its own, unless the node is `replicated`.
-pub(super) struct Session {
-    pub(super) connection: MultiplexedConnection,
-    /// Room for what is sent beside the requests: with more of that than the connection's buffer takes, a request that waits for room there
-    /// would be overtaken by a later one.
-    pub(super) beside: Semaphore,
-    pub(super) pushes: Pushes,
-    /// Whether the server says over this connection when it loses its data.
-    tells_loss: bool,
-    pub(super) tolerates_eviction: bool,
-    pub(super) declares_all: DeclaresAll,
-    pub(super) warnings: Arc<Warnings>,
-    submissions: Submissions,
-    worker: Task,
-}
-
-/// How many commands are awaited beside the requests. Together they are far fewer than the fifty for which a connection has room at least.
-const MAX_BESIDE: usize = 16;
-
-/// Starts to use a connection, over which `pushes` arrive, and prepares it.
-pub(super) async fn open(connected: Connected, pushes: Pushes, node: &Shared) -> Result<Arc<Session>, NodeError> {
-    let Connected { connection, driver } = connected;
-    let (submissions, inbox) = Submissions::channel();
-    let declares_all = DeclaresAll::default();
-    let worker = Worker::new(connection.clone(), driver, inbox, pushes.clone(), node.replication, declares_all.clone());
-    // Unconstrained: the worker lets other tasks run before it writes what they submit, and again when it waits for the socket or spins.
-    let worker = Task::spawn_on(&Handle::current(), unconstrained(worker.run()));
-    let tells_loss = prepare(&connection, pushes.must_arrive()).await?;
-    node.warnings.note_tells_loss(&tells_loss);
-    Ok(Arc::new(Session {
-        connection,
-        beside: Semaphore::new(MAX_BESIDE),
-        pushes,
-        tells_loss: tells_loss.is_ok(),
-        tolerates_eviction: node.tolerates_eviction,
-        declares_all,
-        warnings: Arc::clone(&node.warnings),
-        submissions,
-        worker,
-    }))
-}
 
 /// A link over a connection, which others may have links over.
 pub(super) fn link_over(session: Arc<Session>) -> Link {
     let (submissions, worker) = (session.submissions.clone(), session.worker.clone());
     let gone = session.pushes.gone().clone();
     link::Link::new(session, submissions, worker, gone)
-}
-
-/// Loads the script, so that requests can refer to it by its hash; and if messages arrive over the connection, has the server say over
-/// it when it loses its data. Returns whether it does.
-///
-/// A server tells every connection that tracks keys when all of them are deleted, by a full synchronization from another master or by
-/// `FLUSHALL`: before it replies to anything else. This connection tracks none (`OPTIN`), so that is all that it is told.
-async fn prepare(
-    connection: &MultiplexedConnection,
-    messages: Result<(), NodeError>,
-) -> Result<Result<(), NodeError>, NodeError> {
-    let mut pipeline = Pipeline::new();
-    if messages.is_ok() {
-        pipeline.cmd("CLIENT").arg("TRACKING").arg("ON").arg("OPTIN");
-    }
-    pipeline.cmd("SCRIPT").arg("LOAD").arg(LEDGER.source());
-    let mut answers = query(connection, &pipeline).await?.into_iter();
-    let mut answer = || read::<String>(answers.next().unwrap_or(Value::Nil)).map(drop);
-    let tells_loss = messages.and_then(|()| answer());
-    // One that does not take the script in advance gets its source with the first request that it does not know by its hash.
-    _ = answer();
-    Ok(tells_loss)
 }
 
 impl Session {

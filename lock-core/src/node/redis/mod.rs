@@ -1,11 +1,11 @@
 //! A Redis server as a node, over redis-rs.
 //!
-//! `node` is the [`LockNode`](super::LockNode). `address` says where the server is, and `connect` opens connections; `source` creates a
-//! node, and knows to which server, for which it asks `sentinel` or the `seeds` of a cluster. One connection carries everything: `link` is
-//! its life. A `worker` writes requests to it in `batch`es, which `codec` translates, with the keys that have to be `declared`, and
-//! distributes the replies in `portions`; with `replication`, votes wait for replicas. What is asked outside their order is a `query`: an
+//! `node` is the [`LockNode`](super::LockNode), and `configure` creates and configures one. `address` says where the server is, and
+//! `connect` opens connections; `source` knows to which server, for which it asks `sentinel` or the `seeds` of a cluster, as `leading` says.
+//! One connection carries everything: a `session` keeps it, and `link` is its life. A `worker` writes requests to it in `batch`es, which
+//! `codec` translates, with the keys that have to be `declared`, and distributes the replies in `portions`; with `replication`, votes wait for replicas. What is asked outside their order is a `query`: an
 //! inspection (`inspect`), a `record`, a look, an eviction. `pushes` notes what the server sends without having been asked, such as the
-//! messages that `wakeups` subscribes to, and `classify` tells what errors mean.
+//! messages that `wakeups` subscribes to, `classify` tells what errors mean, and `warnings` are logged once.
 //!
 //! The rules are in `scripts`, which `script` puts together: `ledger.lua` and the files that it names must be right, and `waiting.lua`
 //! with its files may be wrong.
@@ -14,9 +14,11 @@ mod address;
 mod batch;
 mod classify;
 mod codec;
+mod configure;
 mod connect;
 mod declared;
 mod inspect;
+mod leading;
 mod link;
 mod node;
 mod portions;
@@ -27,9 +29,11 @@ mod replication;
 mod script;
 mod seeds;
 mod sentinel;
+mod session;
 mod slot;
 mod source;
 mod wakeups;
+mod warnings;
 mod worker;
 
 pub use self::address::Network;

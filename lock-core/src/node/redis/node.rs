@@ -1,29 +1,21 @@
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
-#[cfg(feature = "tls")]
-use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
-use super::address::Network;
 use super::connect::CONNECT_TIMEOUT;
-use super::inspect::Warnings;
-use super::link::{Link, Session, link_over, open};
+use super::link::{Link, link_over};
 use super::pushes::Pushes;
-use super::replication::{InvalidReplication, Replication};
-use super::seeds::Seeds;
+use super::session::{Session, Terms};
 use super::slot::slot_of;
 use super::source::{Connections, Master, Source};
+use super::warnings::Warnings;
 use crate::forward_to_node;
-use crate::node::credentials::{CredentialsProvider, Login};
+use crate::node::credentials::Login;
 use crate::node::link::PresentLink;
-#[cfg(feature = "tls")]
-use crate::node::tls::InvalidTls;
 use crate::node::{
-    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal,
-    Wakeups, in_memory_timeout,
+    Credentials, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups, in_memory_timeout,
 };
 use crate::random::WaiterId;
 
@@ -74,133 +66,34 @@ use crate::random::WaiterId;
 /// # Ok(())
 /// # }
 /// ```
-pub struct RedisNode(Shared);
+pub struct RedisNode(pub(super) Shared);
 
 /// What a node shares with the inspections that it began.
 #[derive(Clone)]
 pub(super) struct Shared {
-    name: String,
-    source: Source,
-    login: Login,
-    pub(super) replication: Option<Replication>,
-    pub(super) tolerates_eviction: bool,
+    pub(super) name: String,
+    pub(super) source: Source,
+    pub(super) login: Login,
+    pub(super) terms: Terms,
     /// Shared with those for other shards, unless votes wait for replicas.
     connections: Arc<Connections>,
     link: Arc<PresentLink<Session>>,
-    /// Shared by all shards: what is the matter is told once.
-    pub(super) warnings: Arc<Warnings>,
 }
 
 impl RedisNode {
     pub(super) fn new(name: String, source: Source) -> Self {
         Self(Shared {
-            warnings: Arc::new(Warnings::new(name.clone())),
+            terms: Terms {
+                replication: None,
+                tolerates_eviction: false,
+                warnings: Arc::new(Warnings::new(name.clone())),
+            },
             name,
             source,
             login: Login::default(),
-            replication: None,
-            tolerates_eviction: false,
             connections: Arc::default(),
             link: Arc::default(),
         })
-    }
-
-    /// Lets a vote of this master count only when this many of its replicas have acknowledged it (`WAIT`), within this time. One that
-    /// they have not is no vote, and what was set for it is released. The user needs `+wait`, and the default of
-    /// [`node_timeout`](crate::LockManagerBuilder::node_timeout) grows by this time.
-    ///
-    /// [`LockManagerBuilder::replicated`](crate::LockManagerBuilder::replicated) says what this is good for, and what it is not.
-    ///
-    /// From 1 to 16 replicas, and from 1 ms to 250 ms. Defaults to none.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// use lock_core::RedisNode;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = RedisNode::from_url("redis://10.0.0.1:6379")?.replicated(1, Duration::from_millis(50))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidReplication`] if one of them is out of range.
-    pub fn replicated(mut self, replicas: u32, timeout: Duration) -> Result<Self, InvalidReplication> {
-        self.0.replication = Some(Replication::new(replicas, timeout)?);
-        Ok(self)
-    }
-
-    /// Sets whether the server is used although its `maxmemory-policy` is one of `volatile-*`.
-    ///
-    /// [`LockManagerBuilder::tolerate_eviction`](crate::LockManagerBuilder::tolerate_eviction) says what that means, and does the same for
-    /// all masters of a builder.
-    #[must_use]
-    pub fn tolerate_eviction(mut self, tolerate_eviction: bool) -> Self {
-        self.0.tolerates_eviction = tolerate_eviction;
-        self
-    }
-
-    /// Asks `provider` for user and password at each connect. At a [Sentinel](Self::from_sentinel) it logs in to the master with them; to the sentinels
-    /// with what their URLs have.
-    ///
-    /// [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials) says what the provider may do, and does the same for
-    /// all masters of a builder.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::io;
-    ///
-    /// use lock_core::{Credentials, RedisNode};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let node = RedisNode::from_url("rediss://redis-1.example")?.credentials(|| async {
-    ///     let password = std::fs::read_to_string("/run/secrets/redis-1")?;
-    ///     io::Result::Ok(Credentials::new("app", password.trim_end()))
-    /// })?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidCredentials`] if the URL has a user or a password, or the connections come from a factory.
-    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidCredentials>
-    where
-        F: Fn() -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        self.with_credentials(CredentialsProvider::new(provider))
-    }
-
-    /// Connects by this configuration of TLS. For a [Sentinel](Self::from_sentinel), it is for all of its servers that have `rediss://`.
-    ///
-    /// [`LockManagerBuilder::tls`](crate::LockManagerBuilder::tls), which has an example, does the same for all masters of a builder.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidTls`] if the URL does not begin with `rediss://`, or the connections come from a factory.
-    #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
-        let uses_tls = self.0.source.set_tls(&config.into());
-        if uses_tls { Ok(self) } else { Err(InvalidTls { node: self.0.name }) }
-    }
-
-    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
-        self.0.login = Login::by(provider, &self.0.name, self.0.source.has_login())?;
-        Ok(self)
-    }
-
-    /// A node for the servers of a Redis Cluster that have the slots of its shards. Seeds as one URL: see
-    /// [`LockManagerBuilder::redis_cluster`](crate::LockManagerBuilder::redis_cluster).
-    pub(crate) fn from_cluster(url: &str, network: Option<&Network>) -> Result<Self, InvalidUrl> {
-        let seeds = Seeds::new(url, network)?;
-        Ok(Self::new(seeds.name.clone(), Source::Cluster(seeds)))
     }
 
     /// Whether its keys are those of a slot: [`Keyspace::in_cluster`].
@@ -238,7 +131,7 @@ impl Shared {
         let connected = timeout(CONNECT_TIMEOUT, master.connect(credentials.as_ref(), config)).await;
         let no_answer = || NodeError::Unreachable { reason: "no answer while connecting".into() };
         let connected = connected.unwrap_or_else(|_| Err(no_answer())).map_err(|error| self.login.error(error))?;
-        open(connected, pushes, self).await
+        Session::open(connected, pushes, &self.terms).await
     }
 }
 
@@ -279,14 +172,14 @@ impl LockNode for RedisNode {
     forward_to_node!(self => self.0.link; write_record read_fences submit submit_all look evict disconnected disconnect);
 
     fn node_timeout(&self, ttl: Duration) -> Duration {
-        in_memory_timeout(ttl) + self.0.replication.map_or(Duration::ZERO, |replication| replication.timeout)
+        in_memory_timeout(ttl) + self.0.terms.replication.map_or(Duration::ZERO, |replication| replication.timeout)
     }
 
     fn shard(&self, shard: u32) -> Option<Arc<dyn LockNode>> {
         let mut of_shard = Shared { link: Arc::default(), ..self.0.clone() };
         of_shard.name = format!("{}#{shard}", self.0.name);
         // One batch that waits for replicas is in flight at a time. Over a connection of all shards, they would wait for each other's.
-        if self.0.replication.is_some() {
+        if self.0.terms.replication.is_some() {
             of_shard.connections = Arc::default();
         }
         Some(Arc::new(Self(of_shard)))

@@ -31,9 +31,11 @@ impl Worker {
         &mut self,
         mut batch: Batch,
         replies: impl Iterator<Item = Result<Reply, NodeError>>,
-        portion: usize,
+        in_flight: usize,
+        is_only_node: bool,
         due_since: Instant,
     ) {
+        let portion = portion(in_flight, is_only_node);
         let (mut left, mut replied) = (batch.len(), 0);
         for (message, reply) in batch.messages_mut().zip(replies) {
             message.reply_to.answer(reply);
@@ -61,7 +63,7 @@ impl Worker {
 }
 
 /// How many requests are a portion while this many are in flight.
-pub(super) fn portion(in_flight: usize, is_only_node: bool) -> usize {
+fn portion(in_flight: usize, is_only_node: bool) -> usize {
     if is_only_node { PORTION.min(in_flight / 2).max(LEAST_PORTION) } else { usize::MAX }
 }
 

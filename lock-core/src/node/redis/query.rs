@@ -1,14 +1,11 @@
-//! Commands outside the order of requests: how they are sent, and how their answers are read.
+//! Commands outside the order of requests: how several are sent together, and how their answers are read.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, Pipeline, Value};
+use redis::{FromRedisValue, Pipeline, Value};
 
-use super::classify::{connect_error, is_no_script, node_error};
-use super::link::Session;
-use super::script::ScriptRef;
+use super::classify::{connect_error, node_error};
 use crate::node::limits::parse_number;
 use crate::node::{Holder, LockState, NodeError, OwnerId, Reader};
 
@@ -16,30 +13,6 @@ use crate::node::{Holder, LockState, NodeError, OwnerId, Reader};
 pub(super) async fn query(connection: &MultiplexedConnection, pipeline: &Pipeline) -> Result<Vec<Value>, NodeError> {
     let answers = connection.clone().send_packed_commands(pipeline, 0, pipeline.len()).await;
     answers.map_err(|error| connect_error(&error))
-}
-
-impl Session {
-    /// Sends one command, and reads its answer, unless the server lost its data before it gave it.
-    pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, NodeError> {
-        let _room = self.beside.acquire().await;
-        let answer = self.connection.clone().send_packed_command(&command).await;
-        self.pushes.checked(answer.map_err(|error| connect_error(&error)).and_then(read))
-    }
-
-    /// Runs a script by its hash; if the server does not have it, by its source. The command learns whether it has to declare all of its
-    /// keys. The answer is no error, and one that the server gave before it lost its data, if it did.
-    pub(super) async fn run(&self, command: impl Fn(ScriptRef, bool) -> Cmd) -> Result<Value, NodeError> {
-        let _room = self.beside.acquire().await;
-        let (mut connection, mut reply) = (self.connection.clone(), Value::Nil);
-        for script in [ScriptRef::Hash, ScriptRef::Source] {
-            let command = command(script, self.declares_all.load(Ordering::Relaxed));
-            reply = connection.send_packed_command(&command).await.map_err(|error| node_error(&error))?;
-            if !is_no_script(&reply) {
-                break;
-            }
-        }
-        self.pushes.checked(read(reply))
-    }
 }
 
 /// Reads an answer, which may be an error.

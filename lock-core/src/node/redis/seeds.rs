@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::address::{Network, Server};
 use super::connect::settings;
-use super::source::{LEADING_TIMEOUT, ask_all, majority, unanimous};
+use super::leading::{LEADING_TIMEOUT, ask_all, majority, unanimous};
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// For how long answers are good for other shards.

@@ -5,7 +5,7 @@ use redis::AsyncConnectionConfig;
 
 use super::address::Server;
 use super::connect::{Connected, settings};
-use super::source::{ask_all, majority, unanimous};
+use super::leading::{ask_all, majority, unanimous};
 use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
 
 /// The port of a sentinel that is named without one.

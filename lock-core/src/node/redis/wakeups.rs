@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::classify::{connect_error, node_error};
 use super::connect::CONNECT_TIMEOUT;
-use super::link::Session;
 use super::pushes::Pushes;
+use super::session::Session;
 use crate::node::{Keyspace, NodeError, Wakeup, Wakeups};
 use crate::random::WaiterId;
 

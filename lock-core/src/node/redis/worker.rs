@@ -17,7 +17,6 @@ use super::batch::{Batch, into_batches};
 use super::classify::{is_no_script, node_error};
 use super::codec::{decode, encode};
 use super::declared::DeclaresAll;
-use super::portions::portion;
 use super::pushes::Pushes;
 use super::replication::{Replication, if_replicated};
 use super::script::ScriptRef;
@@ -161,7 +160,7 @@ impl Worker {
                 // There may be room now.
                 self.write_batches().await;
                 let replies = decode(&value, batch.len()).map(|reply| if_replicated(reply, &replicated));
-                self.reply_in_portions(batch, replies, portion(in_flight, is_only_node), before).await;
+                self.reply_in_portions(batch, replies, in_flight, is_only_node, before).await;
             }
             Err(error) => {
                 if error.is_unrecoverable_error() {
