@@ -8,7 +8,6 @@ use zookeeper_client::{Acls, Client, Error, SessionState};
 
 use super::classify::inspection_error;
 use super::heard::Heard;
-use super::node::NODE_TIMEOUT;
 use super::session::Session;
 use crate::limits::MIN_TTL;
 use crate::node::{InvalidUrl, NodeError, Refusal};
@@ -19,6 +18,8 @@ const PORT: u16 = 2181;
 const ROOT: &str = "/locks";
 /// How long it may take to open a session, or to have it back.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
+pub(super) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection on which nothing arrives for this long is lost: no reply is awaited for longer. The client pings more often than that, and
 /// then tries the servers in a random order, for as long each. The one that hangs may be among the first, again and again: a lock that has two
 /// thirds of its `ttl` left outlasts three of these. It must also be well below the shortest session.

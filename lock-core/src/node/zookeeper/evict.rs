@@ -8,9 +8,10 @@ use tokio::time::sleep;
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError};
 
 use super::classify::node_error;
+use super::parts::{Fence, Part};
 use super::paths::{Paths, entry, evicted_from};
 use super::session::{Session, number};
-use super::transaction::{Failed, Fence, Part};
+use super::transaction::Failed;
 use crate::node::limits::{MAX_EVICTED, too_many_evicted};
 use crate::node::{EVICTION_GAP, Evict, Eviction, Holder, LockKeys, NodeError};
 use crate::random::{OwnerId, Random};

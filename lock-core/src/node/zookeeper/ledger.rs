@@ -9,9 +9,10 @@ use std::time::Duration;
 use zookeeper_client::{CreateMode, Error};
 
 use super::leases::Ended;
+use super::parts::{Fence, Part};
 use super::paths::Paths;
 use super::session::Session;
-use super::transaction::{Failed, Fence, Part};
+use super::transaction::Failed;
 use crate::node::limits::next_token;
 use crate::node::{LockKeys, NodeError, Reply};
 use crate::random::{Epoch, OwnerId};

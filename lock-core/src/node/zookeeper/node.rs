@@ -1,7 +1,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::connect::{Address, reconnect};
+use super::connect::{Address, NODE_TIMEOUT, reconnect};
 use super::link::{Link, open};
 use super::session::Session;
 use super::wakeups::listen;
@@ -11,8 +11,6 @@ use crate::node::link::PresentLink;
 use crate::node::{Inspection, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
 use crate::random::WaiterId;
 
-/// How long a reply may take: the members of an ensemble write to their disks before they acknowledge.
-pub(super) const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The default `tickTime` of ZooKeeper.
 const TICK_TIME: Duration = Duration::from_secs(2);
 const MIN_TICK_TIME: Duration = Duration::from_millis(100);

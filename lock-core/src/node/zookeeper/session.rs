@@ -11,10 +11,9 @@ use zookeeper_client::{Acls, Client, Error, MultiReadResult, SessionState, Stat}
 use super::classify::node_error;
 use super::heard::Heard;
 use super::leases::Leases;
+use super::parts::Fence;
 use super::paths::Paths;
-use super::transaction::Fence;
 use super::waiting_places::Places;
-use super::wakeups::MAX_WATCHED;
 use crate::mutex::Mutex;
 use crate::node::limits::parse_number;
 use crate::node::{Keyspace, NodeError, Wakeup};
@@ -22,6 +21,9 @@ use crate::random::{Epoch, OwnerId};
 
 /// How many znodes are read at once.
 const READ_AT_ONCE: usize = 512;
+/// The most bytes of the paths that a session watches. When its connection is back, the client sends them to the server again; it loses a
+/// session for which that takes more than one request, of 128 KiB. Each path counts with what the client adds to it.
+const MAX_WATCHED: usize = 64 * 1024;
 
 /// A session with an ensemble, and what is known over it. When it is over, all of that is.
 pub(super) struct Session {

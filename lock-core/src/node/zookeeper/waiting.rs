@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{CreateMode, Error};
 
 use super::classify::node_error;
+use super::parts::Part;
 use super::paths::{self, Paths};
 use super::session::{Session, if_present};
-use super::transaction::Part;
 use super::waiting_places::Watched;
 use super::wakeups::AT_HEAD;
 use crate::mutex::Mutex;

@@ -21,9 +21,6 @@ pub(super) const AT_HEAD: usize = 3;
 const AFTER_ERROR: Duration = Duration::from_millis(200);
 /// How many wake-ups are kept that were not heard yet.
 const UNHEARD: usize = 256;
-/// The most bytes of the paths that a session watches. When its connection is back, the client sends them to the server again; it loses a
-/// session for which that takes more than one request, of 128 KiB. Each path counts with what the client adds to it.
-pub(super) const MAX_WATCHED: usize = 64 * 1024;
 /// How often what is not watched, because that many are, is looked at.
 const UNWATCHED: Duration = Duration::from_secs(1);
 
