@@ -5,9 +5,10 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use tokio::time::{Instant, sleep};
 
-use super::conformance::{Divergence, Runner};
+use super::divergence::Divergence;
 use super::lack::Lack;
 use super::outcome::Outcome;
+use super::runner::Runner;
 use super::side::Side;
 use super::step::{acquire, owner};
 use super::trial::{Trial, differ};

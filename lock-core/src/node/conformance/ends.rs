@@ -5,8 +5,9 @@ use std::time::Duration;
 use futures_util::future::{LocalBoxFuture, try_join_all};
 use tokio::time::{Instant, sleep};
 
-use super::conformance::{Divergence, Runner};
+use super::divergence::Divergence;
 use super::lack::Lack;
+use super::runner::Runner;
 use super::step::{acquire, owner};
 use super::trial::Trial;
 use crate::node::{Kind, Operation, OwnerId, QueuePosition, Reply};

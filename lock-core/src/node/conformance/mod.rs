@@ -12,14 +12,17 @@
 
 mod concurrent;
 mod conformance;
+mod divergence;
 mod ends;
 mod lack;
 mod outcome;
+mod runner;
 mod sequences;
 mod side;
 mod step;
 mod timed;
 mod trial;
 
-pub use self::conformance::{Conformance, Divergence, Report};
+pub use self::conformance::{Conformance, Report};
+pub use self::divergence::Divergence;
 pub use self::lack::Lack;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::conformance::{Divergence, Runner};
+use super::divergence::Divergence;
 use super::lack::Lack;
 use super::outcome::Outcome;
+use super::runner::Runner;
 use super::step::{Epochs, FIRST_SLOT, Step, acquire, owner};
 use super::trial::{HELD, Trial};
 use crate::node::limits::QUEUE_TTL;

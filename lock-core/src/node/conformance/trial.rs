@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::conformance::{Divergence, Runner};
+use super::divergence::Divergence;
 use super::outcome::{Outcome, Times};
+use super::runner::Runner;
 use super::side::{Side, fresh_keys};
 use super::step::{Step, acquire};
 use crate::node::{Kind, NodeError, Operation, Reply};
