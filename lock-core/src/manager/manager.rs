@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::shards::Shard;
+use super::shards::{Shard, place};
 use super::string_list::StringList;
 use super::{LockRequest, SetRequest};
 use crate::engine::Background;
@@ -82,6 +82,14 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// The shard that has the lock on a resource, or on a slot of one.
+    pub(super) fn shard_of(&self, resource: &str) -> &Shard {
+        match &*self.shards {
+            [only] => only,
+            shards => &shards[place(resource, shards.len())],
+        }
+    }
+
     fn node_names(&self) -> Vec<&str> {
         let members = self.shards.iter().flat_map(|shard| &shard.engine.cluster.members);
         members.map(|member| member.node.name()).collect()

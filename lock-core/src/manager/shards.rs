@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::manager::Inner;
 use crate::engine::{AttemptKind, Engine, FailedAttempt, Grant, SlotOffers, Wanted};
 use crate::error::{NodeVote, Vote};
 use crate::resource::{hash, split_slot};
@@ -47,21 +46,12 @@ impl Shard {
     }
 }
 
-impl Inner {
-    /// The shard that has the lock on a resource, or on a slot of one: all slots of a resource are in one shard.
-    pub(super) fn shard_of(&self, resource: &str) -> &Shard {
-        match &*self.shards {
-            [only] => only,
-            shards => &shards[place(split_slot(resource).map_or(resource, |(resource, _)| resource), shards.len())],
-        }
-    }
-}
-
-/// In which of several shards a resource is. Every process and every version must compute the same: a lock in two shards would have two
+/// In which of several shards a resource is, with all of its slots. Every process and every version must compute the same: a lock in two shards would have two
 /// holders.
 ///
 /// Not by the low bits of the hash, which decide on the fence in the shard: there, half of the fences would have no lock.
-fn place(resource: &str, shards: usize) -> usize {
+pub(super) fn place(resource: &str, shards: usize) -> usize {
+    let resource = split_slot(resource).map_or(resource, |(resource, _)| resource);
     // The golden ratio, as in Fibonacci hashing: each bit of the hash has its part in the upper ones.
     let mixed = hash(resource).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     usize::try_from(mixed).unwrap_or_default() & (shards - 1)

@@ -3,7 +3,6 @@ use std::time::Duration;
 use super::Change;
 use super::positions::LogPositions;
 use super::proposal::Proposals;
-use super::servers::record_of;
 use super::upkeep::quarantine_length;
 use crate::node::{Division, FenceReading, FoundRecord, Inspection, MemberId, NodeRecord, RecordWrite, Roster, SetId};
 use crate::quorum::majority;
@@ -70,6 +69,13 @@ pub(super) struct Known {
     pub(super) is_paused: bool,
     /// The highest fence of the node, read after it installed the newest roster.
     pub(super) fence: Option<FenceReading>,
+}
+
+impl Known {
+    /// The record of the node, whatever it is to this client.
+    fn record(&self) -> Option<&NodeRecord> {
+        self.seen.as_ref()?.record.get()
+    }
 }
 
 /// Something that a client does to a node.
@@ -271,11 +277,11 @@ impl Membership {
             self.adopt(roster, previous, now);
         }
         let Some(roster) = &self.roster else { return };
-        let is_read = |member| self.nodes.iter().any(|node| record_of(node).is_some_and(|it| it.member == member));
+        let is_read = |member| self.nodes.iter().any(|node| node.record().is_some_and(|it| it.member == member));
         self.positions.retain(|member| roster.contains(member) || is_read(member));
         self.successor = self.formed_over_it(roster).or(self.successor.take());
         for known in &mut self.nodes {
-            if let Some(record) = record_of(known).filter(|record| roster.contains(record.member)) {
+            if let Some(record) = known.record().filter(|record| roster.contains(record.member)) {
                 known.member = Some(record.member);
             }
         }

@@ -1,6 +1,6 @@
 //! Which server a node of the list leads to, and why one must not be used.
 
-use super::knowledge::{Known, Membership};
+use super::knowledge::Membership;
 use crate::error::Refusal;
 use crate::node::{Division, FoundRecord, Inspection, MemberId, NodeRecord};
 
@@ -77,9 +77,4 @@ impl Membership {
             }
         }
     }
-}
-
-/// The record of a node, whatever it is to this client.
-pub(super) fn record_of(known: &Known) -> Option<&NodeRecord> {
-    known.seen.as_ref()?.record.get()
 }
