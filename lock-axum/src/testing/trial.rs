@@ -48,6 +48,7 @@ type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
 ///   are not held run in the order in which they were added.
 /// - While a request is held, another one that makes no step for 100 ms (4 s under a paused clock) counts as waiting for it, although what it
 ///   awaits may only be slow.
+/// - A lock that is left to its `ttl`, as after a delegation without an answer, has expired once all requests wait for locks and none holds one.
 /// - While a request is polled, a subscriber of the trial receives its `tracing` events, and not that of the program.
 ///
 /// # Examples
