@@ -134,6 +134,7 @@ fn ends(claims: &Claims, cluster: &Cluster) -> Result<Instant, AdoptError> {
     Ok(now + left)
 }
 
+/// [Watches](watch) a lease until it has ended.
 async fn watch_until_end(engine: Arc<Engine>, lease: Lease, credential: Credential, not_after: Instant) {
     tokio::select! {
         biased;

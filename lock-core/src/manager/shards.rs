@@ -46,8 +46,8 @@ impl Shard {
     }
 }
 
-/// In which of several shards a resource is, with all of its slots. Every process and every version must compute the same: a lock in two shards would have two
-/// holders.
+/// In which of several shards a resource is, with all of its slots. Every process and every version must compute the same: a lock in two
+/// shards would have two holders.
 ///
 /// Not by the low bits of the hash, which decide on the fence in the shard: there, half of the fences would have no lock.
 pub(super) fn place(resource: &str, shards: usize) -> usize {
