@@ -8,11 +8,12 @@ import { open, unlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import Redis from "ioredis";
-import Redlock from "redlock";
+import Redlock, { ExecutionError } from "redlock";
 
 const [room, resource, ...masters] = process.argv.slice(2);
-// It tries again after 4 to 64 ms, without end.
-const settings = { retryCount: -1, retryDelay: 34, retryJitter: 30 };
+// It tries again after 4 to 64 ms, as often as it does by default, and only then releases what it got. If it tried on without an end, it could
+// meet its own keys for ever: each one that expires it gets back alone, and one key is no majority.
+const settings = { retryCount: 10, retryDelay: 34, retryJitter: 30 };
 const redlock = new Redlock(masters.map((master) => new Redis(master)), settings);
 // Every attempt that meets another holder is reported as an error.
 redlock.on("error", () => {});
@@ -34,8 +35,20 @@ async function enter() {
 // it may stand still for longer than a few hundred milliseconds, and would be inside beside the next holder.
 const ttl = 1000;
 
+async function acquire() {
+    for (;;) {
+        try {
+            return await redlock.acquire([resource], ttl);
+        } catch (error) {
+            if (!(error instanceof ExecutionError)) {
+                throw error;
+            }
+        }
+    }
+}
+
 for (;;) {
-    const lock = await redlock.acquire([resource], ttl);
+    const lock = await acquire();
     if (await enter()) {
         await sleep(2);
         await unlink(room);
