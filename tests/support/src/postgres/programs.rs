@@ -1,6 +1,7 @@
 //! The programs of PostgreSQL, where they are, who runs them, and the directory that every server begins with.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -31,6 +32,7 @@ pub(super) fn template() -> &'static Path {
             initdb.arg("-D").arg(directory.path().join("data")).args(["-U", "postgres", "-A", "trust", "--no-sync"]);
             let output = initdb.args(["--locale=C", "-E", "UTF8", "--wal-segsize=1"]).output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            drop_templates(directory.path());
             // Another process may have been faster. Its directory is as good.
             if fs::rename(directory.path(), &template).is_ok() {
                 _ = directory.keep();
@@ -38,6 +40,17 @@ pub(super) fn template() -> &'static Path {
         }
         template
     })
+}
+
+/// Drops the databases that others are created from: half of what is copied for every server, and no test creates any.
+fn drop_templates(directory: &Path) {
+    let mut single = unprivileged("postgres");
+    single.arg("--single").arg("-F").arg("-D").arg(directory.join("data")).arg("postgres").stdin(Stdio::piped());
+    let mut single = single.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("PostgreSQL is installed");
+    // A statement ends with its line.
+    let sql = b"UPDATE pg_database SET datistemplate = false\nDROP DATABASE template0\nDROP DATABASE template1\n";
+    single.stdin.take().unwrap().write_all(sql).unwrap();
+    assert!(single.wait().unwrap().success());
 }
 
 pub(super) fn spawn(port: u16, directory: &Path, arguments: &[String], clock: Option<&Clock>) -> Child {
