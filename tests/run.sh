@@ -130,6 +130,11 @@ compute() {
     mapfile -t targets < <(computing)
     mapfile -t targets < <(targets_of "${targets[@]}")
     nice -n 19 "${tests[@]}" --no-fail-fast --lib --bins "${targets[@]}" "$@"
+}
+
+# The examples in the documentation of each crate are compiled as one program: beside what computes, so that no processor is idle meanwhile.
+run_examples() {
+    sleep 5
     nice -n 19 "${tests[@]}" --doc
 }
 
@@ -141,21 +146,23 @@ end() {
         kill -CONT -- "-$group"
     done
     wait
-    rm -f "$log"
+    rm -rf "$logs"
 }
 
 # Runs the tests that wait beside those that compute, whose output follows at the end.
 side_by_side() {
     local failed=() targets=()
     build_first
-    log=$(mktemp)
+    logs=$(mktemp -d)
     trap end EXIT
     set -m # Each job is a group of processes.
     "${tests[@]}" --no-fail-fast "${targets[@]}" "$@" "${skipping[@]}" &
-    compute "$@" >"$log" 2>&1 &
+    compute "$@" >"$logs/computing" 2>&1 &
+    run_examples >"$logs/examples" 2>&1 &
     wait %1 || failed+=("that wait")
     wait %2 || failed+=("that compute")
-    cat "$log"
+    wait %3 || failed+=("in the documentation")
+    cat "$logs"/*
     if [ ${#failed[@]} -gt 0 ]; then
         printf 'tests %s: failed\n' "${failed[@]}" >&2
         exit 1
