@@ -6,8 +6,8 @@ use super::action::Delivery;
 use super::coverage::CoveragePoint;
 use super::decider::{Decider, Decision};
 use super::model::LockModel;
+use super::mutant::Mutant;
 use super::nodes::Nodes;
-use super::setting::Mutant;
 use super::state::{Attempt, Client, NODES, Phase, Renewal, Replace, ReplyKind, ReplySlot, State, Vote};
 
 /// A token or fence of the shipped code as the model stores it. All of them are small here.

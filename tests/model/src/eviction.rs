@@ -8,7 +8,7 @@ use super::action::Action;
 use super::client::to_u8;
 use super::coverage::CoveragePoint;
 use super::model::LockModel;
-use super::setting::Mutant;
+use super::mutant::Mutant;
 use super::state::{CLIENTS, Client, Key, NOBODY, NODES, Node, Phase, SHARED, State};
 
 /// The most rounds of an eviction that are explored.

@@ -5,9 +5,9 @@ use lock_core::quorum::AcquireVote;
 use super::action::Request;
 use super::coverage::CoveragePoint;
 use super::model::LockModel;
+use super::mutant::Mutant;
 use super::node::HELD;
 use super::readers::changes_foreign_key;
-use super::setting::Mutant;
 use super::state::{Client, Key, Node, Phase, Replace, ReplySlot, State, Vote};
 
 impl LockModel {

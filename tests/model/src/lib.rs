@@ -62,8 +62,10 @@ mod decider;
 mod delegation;
 mod eviction;
 mod execute;
+mod long;
 mod membership;
 mod model;
+mod mutant;
 mod node;
 mod nodes;
 mod pairing;
@@ -89,6 +91,7 @@ pub use self::membership::{
     Pace, QUARANTINE_IS_LONG_ENOUGH,
 };
 pub use self::model::LockModel;
+pub use self::mutant::Mutant;
 pub use self::nodes::Nodes;
 pub use self::pairing::{
     NO_SLOT_WAITS_FOR_A_TIMER, ONE_HOLDER_OF_A_SLOT, PairingModel, PairingSetting, PairingStart, TAKEN_AFTER_TIMERS,
@@ -110,7 +113,7 @@ pub use self::run::{
     explore_queue, explore_reservations, explore_sets,
 };
 pub use self::sets::{COMPLETE_SETS, NO_STUCK_SET, SetsModel, SetsMutant, SetsSetting};
-pub use self::setting::{Mutant, Setting, Time};
+pub use self::setting::{Setting, Time};
 pub use self::state::{
     Attempt, Breaches, CLIENTS, Client, Key, NOBODY, NODES, Node, Phase, Proposal, Renewal, Replace, ReplyKind,
     ReplySlot, SHARED, State, Vote,

@@ -6,11 +6,12 @@ use super::action::Action;
 use super::coverage::{Coverage, CoveragePoint};
 use super::deadlock;
 use super::eviction::{has_a_token_of_its_own, is_joined_by_nobody, shuts_out_nobody_else, shuts_out_the_evicted};
+use super::mutant::Mutant;
 use super::properties::{
     EVICTED_CANNOT_RENEW, EVICTED_JOINED_BY_NOBODY, EVICTED_SHUT_OUT, MAJORITY_GRANTS, MUTUAL_EXCLUSION, NO_DEADLOCK,
     NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, UNIQUE_TOKENS,
 };
-use super::setting::{Mutant, Setting};
+use super::setting::Setting;
 use super::state::{Breaches, CLIENTS, Node, Phase, ReplySlot, State};
 
 /// The model of a lock whose nodes keep no queue.

@@ -3,7 +3,7 @@
 use lock_core::quorum::{AcquireVote, ConfirmVote, KeyVote};
 
 use super::eviction::Owners;
-use super::setting::Mutant;
+use super::mutant::Mutant;
 use super::state::{Key, Node, SHARED};
 
 /// The vote of a node on which another owner holds the key.

@@ -2,8 +2,8 @@
 
 use lock_core::quorum::{AcquireVote, KeyVote};
 
+use super::mutant::Mutant;
 use super::node::HELD;
-use super::setting::Mutant;
 use super::state::{CLIENTS, Key, Node, SHARED};
 
 impl Node {

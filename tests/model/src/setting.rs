@@ -1,82 +1,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use super::mutant::Mutant;
 use super::state::{CLIENTS, NODES};
-
-/// A mutant of the protocol: one rule is broken, and a property must be violated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
-    /// The token is the largest that was granted, without a confirmation.
-    LargestGrant,
-    /// A node confirms any owner, whichever holds the key.
-    ConfirmWithoutOwnerCheck,
-    /// A node confirms a token that equals its fence, whichever owner holds the key: it has assigned that token to somebody.
-    ConfirmOfEqualFence,
-    /// All attempts use one owner id.
-    SharedOwnerId,
-    /// A node that lost its data votes at once.
-    NoQuarantine,
-    /// A node that lost its data votes at once, and takes over no fence.
-    NoQuarantineNoFloor,
-    /// A node that lost its data is quarantined, but takes over no fence.
-    NoFloor,
-    /// Requests that were sent before a node lost its data are still executed by the others.
-    FloorWithoutInstall,
-    /// An extend puts the key back where it is missing, and the renewal counts it.
-    CountsReplacedKeys,
-    /// A release deletes the key of any owner.
-    ReleaseWithoutOwnerCheck,
-    /// An extend extends the key of any owner.
-    ExtendWithoutOwnerCheck,
-    /// Keys never expire.
-    KeysNeverExpire,
-    /// A node counts a block of tokens as one token.
-    BlockCountsAsOne,
-    /// Another lock that shares the fence sets it, even to a smaller value.
-    SharedFenceSetBack,
-    /// A node grants the lock to an owner that was evicted.
-    AcquiresDespiteTombstone,
-    /// A node puts back the key of an owner that was evicted.
-    ReplacesDespiteTombstone,
-    /// An eviction deletes the key of any owner.
-    EvictsWithoutOwnerCheck,
-    /// A node on which a successor has the key counts as one that evicted.
-    EvictsBesideSuccessor,
-    /// An eviction does not raise the fence.
-    EvictsWithoutFence,
-    /// The token of an eviction is above the first token of the holder's block, and nodes take it whatever their fence is.
-    EvictsAboveFirstOfBlock,
-    /// A reader has an entry, but sets no marker.
-    ReaderWithoutMarker,
-    /// The first reader that leaves deletes the marker.
-    FirstLeaverDeletesMarker,
-    /// A node grants to a reader beside a writer.
-    ReaderBesideWriter,
-    /// A reader that joins does not prolong the marker.
-    MarkerNotProlonged,
-    /// The first reader gets the fence as it stands.
-    FirstReaderKeepsFence,
-    /// A reader is put back instead of a writer.
-    ReplaceOverWriter,
-    /// A node extends the entry of a reader that has expired, as long as others keep the marker.
-    ExpiredReaderCounts,
-    /// A reader that joins sets the marker's time to its own, even to a shorter one.
-    MarkerShrunkByJoin,
-    /// A node confirms to a reader whose marker is gone, but whose entry is still there.
-    ConfirmWithoutMarker,
-    /// A node confirms to a reader although its fence is higher.
-    RelaxedConfirm,
-    /// A node downgrades the key of any writer.
-    DowngradeForAnyOwner,
-    /// A node deletes the key of a writer that downgrades, and sets the marker in a second step.
-    DowngradeWithGap,
-    /// A node grants to a reader that was evicted, and puts it back.
-    ReadsDespiteTombstone,
-    /// A node grants a lock to anybody as soon as its holder was evicted.
-    EvictsWithoutGap,
-    /// An eviction of readers deletes the marker although others read that were not seen.
-    EvictsUnseenReaders,
-}
 
 /// The bounds of a model: how many attempts there are, and which faults can occur.
 #[derive(Clone, Debug)]
@@ -261,63 +187,6 @@ impl Setting {
     pub(super) fn fences_after(&self, fence: u8) -> RangeInclusive<u8> {
         let lowest = if self.mutant == Some(Mutant::SharedFenceSetBack) { 0 } else { fence + 1 };
         lowest..=self.max_fence
-    }
-}
-
-impl Setting {
-    /// Three attempts, and two while other locks share the fence.
-    #[must_use]
-    pub fn long_attempts() -> Vec<Self> {
-        let three = Self { held_replies: false, duplicates: false, ..Self::attempts(3, [0; NODES], 2) };
-        let blocks = Self { tokens: [2, 1, 1, 1], duplicates: false, ..Self::attempts(2, [0, 1, 2], 4) };
-        let shared = Self { fence_advances: 1, held_replies: false, ..blocks.clone() };
-        let shared = Self { initial_fences: [0; NODES], max_fence: 3, ..shared };
-        let in_time = Self::sharing(2, 0, 2, Time { ttl: 2, quarantine: 2, last_tick: 3 });
-        vec![Self::attempts(2, [0, 1, 2], 3), blocks, three, shared, in_time]
-    }
-
-    /// Two attempts, while nodes lose their data.
-    #[must_use]
-    pub fn long_forgetting() -> Vec<Self> {
-        let twice = Self::forgetting(2, 2, Time { ttl: 2, quarantine: 2, last_tick: 5 });
-        vec![twice, Self::sharing(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
-    }
-
-    /// Leases that are renewed, while nodes lose their data.
-    #[must_use]
-    pub fn long_renewal() -> Vec<Self> {
-        vec![Self::renewal(2, 1, 1, Time { ttl: 2, quarantine: 2, last_tick: 3 })]
-    }
-
-    /// Writers and readers.
-    #[must_use]
-    pub fn long_reading() -> Vec<Self> {
-        let time = Time { ttl: 2, quarantine: 2, last_tick: 3 };
-        let one_tick = Time { ttl: 1, quarantine: 1, last_tick: 3 };
-        let two_readers = Self::shared(1, 2, time);
-        vec![
-            Self::shared(2, 2, time),
-            Self { renewals: 1, ..two_readers.clone() },
-            Self { forgets: 1, ..two_readers },
-            Self { downgrades: true, ..Self::shared(2, 1, time) },
-            Self { ttls: Some([2, 3, 1, 1]), ..Self::shared(1, 2, Time { ttl: 3, ..time }) },
-            Self { prompt: true, ..Self::reading(3, 2, 0, one_tick) },
-            Self { prompt: true, ..Self::reading(3, 1, 0, one_tick) },
-            Self { downgrades: true, ..Self::shared_tokens(1, 1, [0; NODES], 2) },
-            Self { evicts: true, ..Self::shared(1, 1, time) },
-            Self { readers: 1, prompt: true, ..Self::eviction(1, 2, time) },
-            Self { readers: 1, prompt: true, max_fence: 3, ..Self::eviction(2, 0, Time { last_tick: 1, ..time }) },
-        ]
-    }
-
-    /// Holders that are evicted.
-    #[must_use]
-    pub fn long_eviction() -> Vec<Self> {
-        const TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 2 };
-        let in_time = Self::eviction(2, 0, TICKS);
-        let joined =
-            Self { evicts: true, joins: true, renewals: 1, ..Self::shared(2, 0, Time { last_tick: 3, ..TICKS }) };
-        vec![Self::eviction(1, 2, Time { last_tick: 4, ..TICKS }), in_time, joined]
     }
 }
 
