@@ -7,10 +7,10 @@ use lock_core::{Kind, LockError, SetGuard};
 use tokio::time::timeout;
 
 use super::cycle::Cycle;
-use super::grants::{Grant, Holder, Process};
 use super::history::{Event, Record};
 use super::holding::{Holding, outcome};
 use super::service::Shared;
+use super::windows::Window;
 use super::worker::{Worker, kind};
 use super::{QUICK_RESOURCE, RESOURCES, resource};
 use lock_history::{Moment, SetSeen};
@@ -123,16 +123,13 @@ pub(super) fn sets(history: &[Record]) -> Vec<SetSeen> {
     sets.into_values().collect()
 }
 
-/// The locks that sets may have held while they were being acquired, as if they had been granted: a set that waits for one of its locks
-/// keeps those before it, and records nothing of that.
-pub(super) fn gathering(history: &[Record]) -> Vec<Grant> {
-    let Some(Record { event: Event::Started { service, generation }, .. }) = history.first() else { return Vec::new() };
-    let process: Process = (*service, *generation);
+/// When a set may have held which locks while it was being acquired: a set that waits for one of its locks keeps those before it, and
+/// records nothing of that.
+pub(super) fn gathering(history: &[Record]) -> Vec<(String, Window)> {
     let mut open: Vec<(u64, Moment, &Vec<String>)> = Vec::new();
     let mut gathering = Vec::new();
-    let mut end = |attempt: (u64, Moment, &Vec<String>), at: Moment| {
-        let hold = |name: &String| Grant::to_read((name.clone(), 0), Holder::of(process), [attempt.1, attempt.1, at]);
-        gathering.extend(attempt.2.iter().map(hold));
+    let mut end = |(_, from, resources): (u64, Moment, &Vec<String>), to: Moment| {
+        gathering.extend(resources.iter().map(|resource| (resource.clone(), Window { from, to })));
     };
     for Record { at, event } in history {
         match event {
@@ -144,7 +141,7 @@ pub(super) fn gathering(history: &[Record]) -> Vec<Grant> {
             _ => {}
         }
     }
-    let last = history[history.len() - 1].at;
+    let last = history.last().map_or(Moment(0), |record| record.at);
     open.into_iter().for_each(|attempt| end(attempt, last));
     gathering
 }

@@ -55,6 +55,12 @@ impl Window {
         self.after(other.from)?.before(other.to)
     }
 
+    /// The parts that lie in none of some others.
+    pub(super) fn without(self, others: impl Iterator<Item = Self>) -> Vec<Self> {
+        let cut = |part: &Self, other: Self| [part.before(other.from), part.after(other.to)].into_iter().flatten();
+        others.fold(vec![self], |parts, other| parts.iter().flat_map(|part| cut(part, other)).collect())
+    }
+
     pub(super) fn contains(self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
     }
