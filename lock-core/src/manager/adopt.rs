@@ -23,7 +23,8 @@ impl LockManager {
     /// Adopts a [delegation](crate::Lease::delegate) that another service made of its lock on this resource, on the same masters: asks them
     /// whether that service still has the lock, and takes its lease over for the work that it asked for. Nothing is locked, and nobody waits.
     ///
-    /// The resource is the one of the work, as this service knows it from the request and not from the text. Of permits, any slot will do.
+    /// The resource is the one of the work, as this service knows it from the request and not from the text. Of permits, any slot will do;
+    /// by the name of a slot, such as `export{2}`, only that one.
     ///
     /// A lock that is read, and a permit, can be delegated as well. So work that writes looks at the [`kind`](crate::Lease::kind) first: others
     /// may work under the same lock.

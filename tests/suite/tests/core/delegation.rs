@@ -99,10 +99,17 @@ async fn a_delegation_of_another_resource_is_refused_without_asking_a_master() {
     let (delegation, of_permit) = (guard.delegate().create().unwrap(), permit.delegate().create().unwrap());
     assert!(other.adopt(delegation.as_str(), "stock:42").await.is_ok());
     assert!(other.adopt(of_permit.as_str(), String::from("stock:42")).await.is_ok(), "whatever slot it is");
+    let of_slot = other.adopt(of_permit.as_str(), permit.resource()).await;
+    assert!(of_slot.is_ok(), "by the name that its lease has: {of_slot:?}");
     nodes.iter().for_each(|node| node.set_down(true));
-    for (delegation, resource) in
-        [(&delegation, "stock:43"), (&delegation, ""), (&of_permit, "stock:4"), (&of_permit, "stock:42{0}")]
-    {
+    let other_slot = format!("stock:42{{{}}}", 1 - permit.slot().unwrap());
+    for (delegation, resource) in [
+        (&delegation, "stock:43"),
+        (&delegation, ""),
+        (&delegation, permit.resource()),
+        (&of_permit, "stock:4"),
+        (&of_permit, &other_slot),
+    ] {
         let refused = other.adopt(delegation.as_str(), resource).await;
         assert!(matches!(&refused, Err(AdoptError::OtherResource { ours, .. }) if ours == resource), "{refused:?}");
     }
