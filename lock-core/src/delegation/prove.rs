@@ -110,6 +110,16 @@ fn vote(credential: &Credential, state: &LockState, owner: &mut Option<OwnerId>)
         }
         // There may be more readers than a look returns.
         None if state.readers.len() >= MAX_READERS_SEEN => (KeyVote::NoReply, Vote::Pending),
-        None => (KeyVote::Gone, Vote::Held { remaining: state.remaining }),
+        None => (KeyVote::Gone, shown(state)),
+    }
+}
+
+/// What an error says of a lock that is not held by the maker of the delegation.
+fn shown(state: &LockState) -> Vote {
+    match (&state.holder, state.remaining) {
+        (Some(Holder::NotALock), _) => Vote::NotALock,
+        // After an eviction, nobody can have it for a moment.
+        (None, None) => Vote::Free,
+        (_, remaining) => Vote::Held { remaining },
     }
 }

@@ -151,7 +151,7 @@ impl<'a> AttemptRecord<'a> {
 fn may_hold(vote: &Vote) -> bool {
     match vote {
         Vote::Granted { .. } | Vote::Pending => true,
-        Vote::Held { .. } | Vote::NotALock => false,
+        Vote::Held { .. } | Vote::Free | Vote::NotALock => false,
         // A request that timed out may be executed at any later time.
         Vote::Failed(error) => error.may_have_executed(),
     }

@@ -30,6 +30,8 @@ pub enum Vote {
         /// How much longer; `None` for a key that does not expire.
         remaining: Option<Duration>,
     },
+    /// Nobody holds the lock there: said of a lock that was looked at, for a [delegation](crate::Lease::delegate) of it.
+    Free,
     /// The key of the lock holds something that is not a lock, and was left alone.
     NotALock,
     /// No vote, and why.
@@ -45,6 +47,7 @@ impl fmt::Display for NodeVote {
             Vote::Granted { .. } => f.write_str("granted"),
             Vote::Held { remaining: Some(remaining) } => write!(f, "held for {}", Rounded(*remaining)),
             Vote::Held { remaining: None } => f.write_str("held by a key that does not expire"),
+            Vote::Free => f.write_str("free"),
             Vote::NotALock => f.write_str("the key is not one of a lock"),
             Vote::Failed(error) => error.fmt(f),
             Vote::Pending => f.write_str("reply pending"),

@@ -76,7 +76,7 @@ impl<'a> Acquiring<'a> {
             for vote in votes {
                 counts[match vote {
                     Vote::Granted { .. } => 0,
-                    Vote::Held { .. } => 1,
+                    Vote::Held { .. } | Vote::Free => 1,
                     Vote::Failed(_) | Vote::NotALock => 2,
                     Vote::Pending => 3,
                 }] += 1;

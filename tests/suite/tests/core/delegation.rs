@@ -138,6 +138,8 @@ async fn a_delegation_replayed_after_a_re_grant_is_refused() {
     assert!(guard.release().await.unwrap());
     let free = other.adopt(&text, "stock:42").await;
     assert!(matches!(free, Err(AdoptError::Refused { .. })), "{free:?}");
+    let text_of_free = free.unwrap_err().to_string();
+    assert!(text_of_free.contains(": free") && !text_of_free.contains("held by"), "{text_of_free}");
     let _next = holder.lock("stock:42").acquire().await.unwrap();
     let held_by_the_next = other.adopt(&text, "stock:42").await;
     assert!(matches!(held_by_the_next, Err(AdoptError::Refused { .. })), "{held_by_the_next:?}");
