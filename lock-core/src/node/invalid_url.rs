@@ -18,13 +18,17 @@ impl InvalidUrl {
 }
 
 /// The URL for an error message, without what may be a secret, however broken the URL is: what is before the last `@`, what follows
-/// the host and is no port, and what follows a `?` or `#`.
+/// the host and is no port, and what follows a `?` or `#`. Nothing is left of settings, as `host=h password=secret`.
 fn without_password(url: &str) -> String {
     let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
     let (scheme, rest) = match url.find("://") {
         Some(at) if is_scheme(&url[..at]) => url.split_at(at + 3),
         _ => ("", url),
     };
+    let is_setting = |name: &str| name.trim().bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if rest.split_once('=').is_some_and(|(name, _)| is_setting(name)) {
+        return format!("{scheme}***");
+    }
     // A password may contain any of the characters that end it, so what comes last decides.
     let after_login = rest.rfind('@').map_or(0, |at| at + 1);
     let query = rest.find(['?', '#']);

@@ -225,6 +225,9 @@ mod tests {
             "postgres://u@h/db?password=s3cret&nonsense=1",
             "postgres://u:s3cret@/db",
             "postgres://u:p@s3cret@h/db",
+            "host=h user=u password=s3cret",
+            "password = 'p@s3cret' host=h",
+            "host=h password=p/s3cret?s3cret",
         ] {
             let Err(error) = Address::parse(url) else { panic!("{url} was accepted") };
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
