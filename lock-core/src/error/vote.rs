@@ -27,7 +27,7 @@ pub enum Vote {
     },
     /// Another owner holds the lock, or it is kept for another waiter.
     Held {
-        /// How much longer; `None` for a key that does not expire.
+        /// How much longer. `None` if the node cannot tell, as ZooKeeper, or if the key does not expire.
         remaining: Option<Duration>,
     },
     /// Nobody holds the lock there: said of a lock that was looked at, for a [delegation](crate::Lease::delegate) of it.
@@ -46,7 +46,7 @@ impl fmt::Display for NodeVote {
         match &self.vote {
             Vote::Granted { .. } => f.write_str("granted"),
             Vote::Held { remaining: Some(remaining) } => write!(f, "held for {}", Rounded(*remaining)),
-            Vote::Held { remaining: None } => f.write_str("held by a key that does not expire"),
+            Vote::Held { remaining: None } => f.write_str("held until it is released"),
             Vote::Free => f.write_str("free"),
             Vote::NotALock => f.write_str("the key is not one of a lock"),
             Vote::Failed(error) => error.fmt(f),
