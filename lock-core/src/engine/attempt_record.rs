@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport, SlotOffers};
 use crate::cluster::NodeSet;
 use crate::error::{NodeError, NodeVote, Vote};
-use crate::kind::Kind;
 use crate::node::{LockKeys, QueuePosition, Reply};
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Failure};
@@ -114,14 +113,13 @@ impl<'a> AttemptRecord<'a> {
         self.grant
     }
 
-    /// A node that has not replied may refuse this attempt yet, and then has a position for it. The release of a lock to write gives
-    /// it up. The holder of a slot and a reader pass their turn on before they release, so the position has to go with the turn, or
-    /// the node would call a caller that does not wait, and keep the key from others for that time.
+    /// A node that has not replied may refuse this attempt yet, and then has a position for it. That goes with the turn, or the node would
+    /// call a caller that does not wait, and keep the key from others for that time: the release gives it up only if the turn is passed on
+    /// with it, and not of a slot, of a lock that is read or was lost, or of one that is left to expire.
     ///
     /// Only if others want the lock: to leave the queues of all nodes that are merely slower than the others would cost a request each.
     fn keep_silent_positions(&mut self) {
-        let passes_turn_on = self.options.kind != Kind::Write;
-        if let Some(positions) = self.positions.as_deref_mut().filter(|_| passes_turn_on) {
+        if let Some(positions) = self.positions.as_deref_mut() {
             let may_hold = self.grant.footprint.nodes;
             let votes = self.votes.iter().enumerate();
             let silent = votes.filter(|(_, vote)| !matches!(vote, Vote::Granted { .. })).map(|(node, _)| node);

@@ -246,7 +246,11 @@ impl LockGuard {
             }
         }
         // Sent before the turn is passed on, so that the next caller's requests come after this release.
+        let nodes = grant.nodes();
         let release = self.lease.0.grant.release(&mut grant, local_hold.position());
+        if release.is_some() {
+            local_hold.left_queues(nodes);
+        }
         local_hold.leave_queues();
         release
     }

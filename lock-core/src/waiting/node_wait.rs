@@ -137,6 +137,11 @@ impl NodeWait {
         !self.positions.nodes.is_empty()
     }
 
+    /// The positions on these nodes were given up.
+    pub(super) fn left(&mut self, nodes: NodeSet) {
+        self.positions.nodes = self.positions.nodes.without(nodes);
+    }
+
     /// Gives up the positions in the nodes' queues.
     pub(super) fn leave(&mut self, engine: &Arc<Engine>) {
         let positions = std::mem::take(&mut self.positions);

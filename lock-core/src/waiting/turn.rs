@@ -188,6 +188,11 @@ impl Turn {
         })
     }
 
+    /// The positions on these nodes were given up with the release.
+    pub(super) fn left_queues(&mut self, nodes: NodeSet) {
+        self.at_nodes.left(nodes);
+    }
+
     /// Gives up the positions in the nodes' queues.
     pub(super) fn leave_queues(&mut self) {
         self.at_nodes.leave(&self.turns.engine);
@@ -273,6 +278,14 @@ impl LocalHold {
         match self {
             Self::Turn(_) => QueuePosition::Leave,
             Self::Slot(_) => QueuePosition::None,
+        }
+    }
+
+    /// The positions on these nodes were given up with the release.
+    pub(crate) fn left_queues(&mut self, nodes: NodeSet) {
+        match self {
+            Self::Turn(turn) => turn.left_queues(nodes),
+            Self::Slot(_) => {}
         }
     }
 

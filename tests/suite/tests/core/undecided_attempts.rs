@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_core::node::{ReplySender, Request};
+use lock_core::node::{Kind, Operation, OwnerId, Reply, ReplySender, Request};
 use lock_core::{LockManager, LockNode, MemoryNode};
-use lock_support::eventually_async;
+use lock_support::{MemoryCluster, eventually_async};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -92,5 +92,46 @@ async fn a_waiter_that_one_node_granted_and_another_one_calls_does_not_miss_its_
         let (took, came_first) = first_in_line(Duration::from_millis(late_by)).await;
         assert!(came_first, "{late_by} ms");
         assert!(took <= Duration::from_millis(60), "after {took:?}, with a node that is {late_by} ms late");
+    }
+}
+
+/// How the lock ends that a waiter has won.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Released,
+    Downgraded,
+    Delegated,
+    Lost,
+}
+
+// promise: turns, no-leaks
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_comes_after_the_verdict_leaves_no_position_however_the_lock_ends() {
+    const MAX_HOLD: Duration = Duration::from_millis(100);
+    for end in [End::Released, End::Downgraded, End::Delegated, End::Lost] {
+        let (cluster, [theirs, ours]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
+        // On the last node, somebody else has the lock all the time, so that its late vote is a refusal.
+        let others = OwnerId::from_bits(7);
+        let acquire =
+            Operation::Acquire { owner: others, ttl: WAIT, hint: 0, tokens: 1, since: None, kind: Kind::Write };
+        assert!(matches!(cluster.raw(4).await.send("r", acquire).await, Ok(Reply::Granted { .. })));
+        let held = theirs.lock("r").acquire().await.unwrap();
+        let waiting = tokio::spawn(ours.lock("r").max_hold(MAX_HOLD).acquire());
+        let waiters = async || theirs.inspect("r").await.unwrap().nodes.iter().map(|node| node.waiters).sum::<u32>();
+        eventually_async("it is in the queues", async || waiters().await == 5).await;
+        cluster.nodes[4].set_delay(Duration::from_millis(30));
+        drop(held);
+        let won = waiting.await.unwrap().unwrap();
+        match end {
+            End::Released => drop(won),
+            End::Downgraded => drop(won.downgrade().await.unwrap()),
+            End::Delegated => won.delegate().create().map(|_unfinished| drop(won)).unwrap(),
+            End::Lost => {
+                won.lost().await;
+                drop(won);
+            }
+        }
+        sleep(MAX_HOLD).await;
+        assert_eq!(waiters().await, 0, "{end:?}");
     }
 }
