@@ -113,10 +113,13 @@ impl LockRejection {
     pub(crate) fn answered_by(on_error: &AnswerError, error: LockError) -> Self {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
         log_mistake(&error);
-        let response = on_error(error);
+        let mut response = on_error(error);
         match lost {
             Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
-            _ => Cause::Answered { status: response.status(), response: Mutex::new(response) }.into(),
+            lost => {
+                lost.iter().for_each(|lost| note_token(&mut response, lost));
+                Cause::Answered { status: response.status(), response: Mutex::new(response) }.into()
+            }
         }
     }
 }
@@ -150,7 +153,9 @@ impl IntoResponse for LockRejection {
         match *self.0 {
             Cause::Answered { response, .. } => response.into_inner().unwrap_or_else(PoisonError::into_inner),
             Cause::Lock { error, busy_status, retry_after } => {
-                lock_problem(&error, busy_status, retry_after).into_response()
+                let mut response = lock_problem(&error, busy_status, retry_after).into_response();
+                note_token(&mut response, &error);
+                response
             }
             Cause::Key(error) => Problem::of(KEY_INVALID, error.to_string()).into_response(),
             Cause::Adopt { error, retry_after } => adopt_problem(&error, retry_after).into_response(),
@@ -163,6 +168,13 @@ impl IntoResponse for LockRejection {
                 Problem::internal().into_response()
             }
         }
+    }
+}
+
+/// Lets an access log tell by which token a request has written whose lock was lost.
+fn note_token(response: &mut Response, error: &LockError) {
+    if let LockError::Lost { token, .. } = error {
+        response.extensions_mut().insert(*token);
     }
 }
 

@@ -19,7 +19,8 @@ use crate::key_error::KeyError;
 /// - The body is buffered *before* the lock is acquired, so that a slow upload does not hold it. See
 ///   [`body_limit`](Self::body_limit), [`body_timeout`](Self::body_timeout) and [`stream_request_body`](Self::stream_request_body).
 /// - [`Lease`](crate::Lease) and [`FencingToken`](crate::FencingToken) are inserted into the request extensions. Both
-///   are extractors. The token is also inserted into the response extensions, for outer middleware such as access logs.
+///   are extractors. The token is also inserted into the response extensions, for outer middleware such as access logs,
+///   and so is that of a lock that was lost.
 /// - If the lock is not acquired, or is lost, the response is a problem document. See
 ///   [HTTP responses](crate#http-responses).
 ///

@@ -1,6 +1,6 @@
 //! `#[distributed_lock]` on axum handlers, over real connections.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::post as on_post;
 use axum::{Extension, Json, Router};
-use lock_axum::{FencingToken, Lease, LockError, distributed_lock};
+use lock_axum::{FencingToken, Lease, LockError, LockLayer, distributed_lock};
 use lock_support::http::{Counter, is_free, manager, nodes, post, request, send, serve};
 use lock_support::{Events, eventually_async};
 use serde::Deserialize;
@@ -266,4 +266,32 @@ async fn lease_and_token_are_extracted_in_any_position() {
     let address = serve(Router::new().route("/", on_post(handler)), &manager(&nodes())).await;
     let response = post(address, "/").await;
     assert_eq!(response.status, StatusCode::OK, "{}", response.text());
+}
+
+// promise: reported-losses
+#[tokio::test]
+async fn the_response_for_a_lock_that_was_lost_has_its_token() {
+    #[distributed_lock(resource = "slow", ttl = "100ms", max_hold = "100ms")]
+    async fn by_attribute(State(held): State<Arc<OnceLock<FencingToken>>>, lease: Lease) {
+        held.set(lease.token()).unwrap();
+        sleep(Duration::from_secs(30)).await;
+    }
+    async fn by_layer(State(held): State<Arc<OnceLock<FencingToken>>>, Extension(token): Extension<FencingToken>) {
+        held.set(token).unwrap();
+        sleep(Duration::from_secs(30)).await;
+    }
+    let locks = manager(&nodes());
+    let short = Duration::from_millis(100);
+    let layer = LockLayer::new(locks.clone(), "slow").ttl(short).max_hold(short);
+    let layer = layer.on_error(|_| StatusCode::BAD_GATEWAY.into_response());
+    for (handler, status) in [
+        (on_post(by_attribute), StatusCode::INTERNAL_SERVER_ERROR),
+        (on_post(by_layer).layer(layer), StatusCode::BAD_GATEWAY),
+    ] {
+        let held = Arc::default();
+        let app = Router::new().route("/", handler).layer(Extension(locks.clone())).with_state(Arc::clone(&held));
+        let response = app.oneshot(request("/").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert_eq!((response.extensions().get(), held.get().is_some()), (held.get(), true), "for an access log");
+    }
 }
