@@ -10,7 +10,8 @@ use crate::node::{Network, RedisNode};
 
 /// Redis and Valkey servers as masters.
 impl LockManagerBuilder {
-    /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]` or `unix:///path`.
+    /// Adds Redis or Valkey servers by URL: `redis://[user:password@]host[:port][/database]`, or
+    /// `unix:///path[?user=..&pass=..&db=..]`. A URL with other parameters is refused: they would have no effect.
     ///
     /// `urls` is any [`IntoIterator`] of strings. They must be independent masters, not replicas of each other, with `maxmemory-policy noeviction`.
     ///
