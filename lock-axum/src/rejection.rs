@@ -117,7 +117,9 @@ impl LockRejection {
         match lost {
             Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
             lost => {
-                lost.iter().for_each(|lost| note_token(&mut response, lost));
+                if let Some(error) = &lost {
+                    note_token(&mut response, error);
+                }
                 Cause::Answered { status: response.status(), response: Mutex::new(response) }.into()
             }
         }
