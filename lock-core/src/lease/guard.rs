@@ -248,10 +248,7 @@ impl LockGuard {
         // Sent before the turn is passed on, so that the next caller's requests come after this release.
         let nodes = grant.nodes();
         let release = self.lease.0.grant.release(&mut grant, local_hold.position());
-        if release.is_some() {
-            local_hold.left_queues(nodes);
-        }
-        local_hold.leave_queues();
+        local_hold.leave_queues(release.as_ref().map(|_| nodes).unwrap_or_default());
         release
     }
 }

@@ -137,16 +137,11 @@ impl NodeWait {
         !self.positions.nodes.is_empty()
     }
 
-    /// The positions on these nodes were given up.
-    pub(super) fn left(&mut self, nodes: NodeSet) {
-        self.positions.nodes = self.positions.nodes.without(nodes);
-    }
-
-    /// Gives up the positions in the nodes' queues.
-    pub(super) fn leave(&mut self, engine: &Arc<Engine>) {
+    /// Gives up the positions in the nodes' queues, but for those on nodes where a release has `left` them.
+    pub(super) fn leave(&mut self, engine: &Arc<Engine>, left: NodeSet) {
         let positions = std::mem::take(&mut self.positions);
         // In the background. Nobody waits for it, and a position that stays is removed when it does not answer a call.
-        engine.leave_queues(&self.keys, positions.nodes);
+        engine.leave_queues(&self.keys, positions.nodes.without(left));
     }
 
     /// Waits until the next attempt is due, and until `until` at most. A caller's last attempt is made at that time, not before.

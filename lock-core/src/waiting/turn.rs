@@ -188,14 +188,9 @@ impl Turn {
         })
     }
 
-    /// The positions on these nodes were given up with the release.
-    pub(super) fn left_queues(&mut self, nodes: NodeSet) {
-        self.at_nodes.left(nodes);
-    }
-
-    /// Gives up the positions in the nodes' queues.
-    pub(super) fn leave_queues(&mut self) {
-        self.at_nodes.leave(&self.turns.engine);
+    /// Gives up the positions in the nodes' queues, but for those on nodes where a release has `left` them.
+    pub(super) fn leave_queues(&mut self, left: NodeSet) {
+        self.at_nodes.leave(&self.turns.engine, left);
     }
 
     /// Removes the next waiter from the local queue. If there is none and `end` is set, the queue ends.
@@ -215,7 +210,7 @@ impl Drop for Turn {
         let mut next = self.next_waiter(idle);
         if next.is_none() && !idle {
             // Before the queue ends: a caller that arrives after that has positions of its own, and they must not be given up.
-            self.leave_queues();
+            self.leave_queues(NodeSet::default());
             next = self.next_waiter(true);
         }
         let Some(next) = next else { return };
@@ -281,18 +276,10 @@ impl LocalHold {
         }
     }
 
-    /// The positions on these nodes were given up with the release.
-    pub(crate) fn left_queues(&mut self, nodes: NodeSet) {
+    /// Gives up the positions in the nodes' queues, but for those on nodes where a release has `left` them.
+    pub(crate) fn leave_queues(&mut self, left: NodeSet) {
         match self {
-            Self::Turn(turn) => turn.left_queues(nodes),
-            Self::Slot(_) => {}
-        }
-    }
-
-    /// Gives up the positions in the nodes' queues.
-    pub(crate) fn leave_queues(&mut self) {
-        match self {
-            Self::Turn(turn) => turn.leave_queues(),
+            Self::Turn(turn) => turn.leave_queues(left),
             Self::Slot(_) => {}
         }
     }
