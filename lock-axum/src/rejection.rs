@@ -114,14 +114,12 @@ impl LockRejection {
         let lost = matches!(error, LockError::Lost { .. }).then(|| error.clone());
         log_mistake(&error);
         let mut response = on_error(error);
+        if let Some(error) = &lost {
+            note_token(&mut response, error);
+        }
         match lost {
             Some(error) if response.status() < StatusCode::BAD_REQUEST => error.into(),
-            lost => {
-                if let Some(error) = &lost {
-                    note_token(&mut response, error);
-                }
-                Cause::Answered { status: response.status(), response: Mutex::new(response) }.into()
-            }
+            _ => Cause::Answered { status: response.status(), response: Mutex::new(response) }.into(),
         }
     }
 }
