@@ -6,10 +6,10 @@ use turmoil::Sim;
 use super::client::{PORT, client};
 use super::machine::Machine;
 use super::plan::Plan;
-use super::redis::FakeRedis;
 use super::socket::End;
 use super::uplink::serve_uplink;
 use super::world::{World, now};
+use lock_fake_redis::FakeRedis;
 
 /// The step of virtual time: the resolution of tokio's timers.
 pub(super) const TICK: Duration = Duration::from_millis(1);
@@ -117,8 +117,8 @@ mod tests {
 
     use super::*;
     use crate::plan::Scenario;
-    use crate::redis::NodeClock;
     use crate::socket::{LOST_AFTER, Socket};
+    use lock_fake_redis::NodeClock;
 
     async fn connect(world: &World, host: &str) -> Socket {
         let stream = TcpStream::connect(("redis", PORT)).await.unwrap();

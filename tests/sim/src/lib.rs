@@ -35,7 +35,6 @@ mod machine;
 mod mixed;
 mod nemesis;
 mod plan;
-pub mod redis;
 mod report;
 mod rng;
 mod run;

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use super::redis::{Flaw, NodeClock};
 use super::rng::Rng;
+use lock_fake_redis::{Flaw, NodeClock};
 
 /// The prefix of all keys, and what becomes of it in a cluster: a hash tag.
 pub(super) const PREFIX: &str = "sim:";

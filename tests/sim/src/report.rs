@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::plan::Scenario;
-use super::redis::Flaw;
 use super::run::{Outcome, run};
+use lock_fake_redis::Flaw;
 
 /// The results of a range of seeds.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use super::hosts::Hosts;
 use super::line::{longest_wait, overdue_waits};
 use super::nemesis::Nemesis;
 use super::plan::{FINAL_WAIT, Plan, Scenario, ServerPlan};
-use super::redis::{FakeRedis, Flaw};
 use super::world::World;
+use lock_fake_redis::{FakeRedis, Flaw};
 
 /// The result of one seed.
 #[derive(Clone, Debug)]

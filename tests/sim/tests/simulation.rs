@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::thread;
 
-use lock_sim::redis::Flaw;
+use lock_fake_redis::Flaw;
 use lock_sim::{Report, Scenario, run, run_all};
 
 /// How many seeds an ordinary run takes, beginning with `FIRST`.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::Nemesis;
 use crate::plan::MAX_TTL;
-use crate::redis::FakeRedis;
+use lock_fake_redis::FakeRedis;
 
 /// How long addresses lead to the same servers, at least: a quarantine, and as long as a client may take to connect to them. One that
 /// never saw them would go on to count the votes of the others, and nobody could tell it that locks were granted here. For the same

@@ -4,7 +4,7 @@ use super::{FollowUp, Nemesis};
 use crate::history::Event;
 use crate::hosts::Hosts;
 use crate::plan::MAX_TTL;
-use crate::redis::Memory;
+use lock_fake_redis::Memory;
 
 /// How much longer than its ttl a lock may be missed on a server whose clock stepped: while its owner renews it there.
 const STEP_MARGIN: Duration = Duration::from_millis(200);

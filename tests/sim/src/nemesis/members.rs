@@ -4,7 +4,7 @@ use lock_core::node::{MemberId, Roster};
 
 use super::Nemesis;
 use crate::plan::{Plan, Scenario};
-use crate::redis::FakeRedis;
+use lock_fake_redis::FakeRedis;
 
 impl Nemesis {
     /// Whether all masters vote that the clients are meant to have.

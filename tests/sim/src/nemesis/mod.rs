@@ -22,9 +22,9 @@ use self::slots::Change;
 use super::history::Event;
 use super::hosts::Hosts;
 use super::plan::{Plan, Scenario};
-use super::redis::FakeRedis;
 use super::rng::Rng;
 use super::world::World;
+use lock_fake_redis::FakeRedis;
 
 /// Injects random faults into servers, clients and the links between them during the phase of faults.
 pub(super) struct Nemesis {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{FollowUp, Nemesis};
 use crate::hosts::Hosts;
 use crate::plan::Plan;
-use crate::redis::Flaw;
+use lock_fake_redis::Flaw;
 
 /// How long an old primary may go on that does not know that it was replaced.
 const STALE: [u64; 4] = [0, 50, 400, 1_500];

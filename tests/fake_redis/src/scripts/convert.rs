@@ -2,8 +2,8 @@
 
 use mlua::{Lua, Table, Value};
 
-use crate::redis::double;
-use crate::redis::resp::Reply;
+use crate::double;
+use crate::resp::Reply;
 
 /// A reply, as a script sees it.
 pub(super) fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {

@@ -9,7 +9,7 @@ use lock_core::node::{
     Ballot, Division, Evict, LockKeys, Look, NodeRecord, Operation, RecordWrite, Request, Roster, Seat, SetId, WaiterId,
 };
 use lock_core::{LockNode as _, RedisNode};
-use lock_sim::redis::{FakeRedis, NodeClock};
+use lock_fake_redis::{FakeRedis, NodeClock};
 use lock_support::ask;
 
 use super::commands::{KEYSPACE, LOCKS, WAITERS, words};

@@ -17,7 +17,7 @@ mod sorted_sets;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use lock_sim::redis::Flaw;
+use lock_fake_redis::Flaw;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::runtime::{Builder, Runtime};

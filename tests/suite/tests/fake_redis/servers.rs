@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lock_sim::redis::{FakeRedis, Flaw, NodeClock};
+use lock_fake_redis::{FakeRedis, Flaw, NodeClock};
 use lock_support::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ProtocolVersion, RedisConnectionInfo, RedisResult, Value};

@@ -6,8 +6,8 @@ use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::convert::{argument, from_lua, to_lua};
 use super::script::Script;
-use crate::redis::database::Database;
-use crate::redis::resp::Reply;
+use crate::database::Database;
+use crate::resp::Reply;
 
 thread_local! {
     /// One for all servers that are simulated on this thread: it keeps nothing from one run of a script to the next.

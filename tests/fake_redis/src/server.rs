@@ -162,7 +162,7 @@ impl FakeRedis {
 
     /// The field of its record under this prefix; `None` if the record is not of its present run.
     #[must_use]
-    pub(crate) fn record_field(&self, prefix: &str, name: &str, now: Duration) -> Option<String> {
+    pub fn record_field(&self, prefix: &str, name: &str, now: Duration) -> Option<String> {
         let state = &mut *self.state();
         let (record, now) = (format!("{prefix}{{node}}"), state.clock.millis(now));
         let mut field = |name: &str| {
@@ -184,7 +184,7 @@ impl FakeRedis {
     }
 
     /// Who holds which of these locks on it: a writer is named by its lock, and a reader by itself, too.
-    pub(crate) fn holders(&self, prefix: &str, now: Duration) -> Vec<(String, Vec<u8>)> {
+    pub fn holders(&self, prefix: &str, now: Duration) -> Vec<(String, Vec<u8>)> {
         let locks = self.locks(prefix, now);
         let state = &mut *self.state();
         let now = state.clock.millis(now);

@@ -1,19 +1,19 @@
 use super::interpreter;
-use crate::redis::database::Database;
-use crate::redis::flaw::Flaw;
-use crate::redis::resp::Reply;
+use crate::database::Database;
+use crate::flaw::Flaw;
+use crate::resp::Reply;
 
 /// A script that a server knows.
 #[derive(Debug)]
-pub(in crate::redis) struct Script {
+pub(crate) struct Script {
     /// The SHA-1 of the source as it was sent, in hexadecimal: its name in `EVALSHA`.
-    pub(in crate::redis) hash: String,
+    pub(crate) hash: String,
     /// What is run: the source, changed if the server has a flaw that is in this script.
     pub(super) code: String,
     /// The SHA-1 of `code`.
     pub(super) code_hash: String,
     /// The patterns of the flaw that it contains.
-    pub(in crate::redis) flaws: Vec<&'static str>,
+    pub(crate) flaws: Vec<&'static str>,
 }
 
 impl Script {
@@ -22,7 +22,7 @@ impl Script {
     /// # Errors
     ///
     /// The reply to a source that is not Lua.
-    pub(in crate::redis) fn new(source: &[u8], flaw: Option<Flaw>) -> Result<Self, Reply> {
+    pub(crate) fn new(source: &[u8], flaw: Option<Flaw>) -> Result<Self, Reply> {
         let source = std::str::from_utf8(source).map_err(|_| Reply::error("ERR the script is not UTF-8"))?;
         let (code, flaws) = flaw.map_or_else(|| (source.to_owned(), Vec::new()), |flaw| flaw.apply(source));
         let hash = |source: &str| redis::Script::new(source).get_hash().to_owned();
@@ -33,13 +33,7 @@ impl Script {
 
     /// Runs the script. As in Redis, it is atomic, and the clock stands still while it runs: at
     /// `now`, in microseconds.
-    pub(in crate::redis) fn run(
-        &self,
-        keys: &[Vec<u8>],
-        arguments: &[Vec<u8>],
-        database: &mut Database,
-        now: i64,
-    ) -> Reply {
+    pub(crate) fn run(&self, keys: &[Vec<u8>], arguments: &[Vec<u8>], database: &mut Database, now: i64) -> Reply {
         interpreter::run(self, keys, arguments, database, now)
     }
 }
