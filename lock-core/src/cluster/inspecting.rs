@@ -44,7 +44,7 @@ impl Cluster {
             }
             // Not by the pause of a node that votes: every second after the end of its quarantine, the set has one vote less than
             // it could.
-            if let Some(ends) = self.membership().next_quarantine_end(node) {
+            if let Some(ends) = self.membership().next_quarantine_end(node, self.now()) {
                 pause = ends.clamp(MIN_PAUSE, CHECK_INTERVAL);
             }
             tokio::select! {

@@ -149,12 +149,13 @@ impl Membership {
         left.get(self.nodes.len().min(2) - 1).copied()
     }
 
-    /// How long until the next quarantine that a node observes ends, on its clock when it was last read.
-    pub fn next_quarantine_end(&self, node: usize) -> Option<Duration> {
+    /// How long until the next quarantine ends that keeps a node from voting: one that it observes, on its clock when it was last read; or
+    /// that of this client, which left a set.
+    pub fn next_quarantine_end(&self, node: usize, now: Duration) -> Option<Duration> {
         let seen = self.usable(node)?;
-        let ends = seen.record.get()?.quarantines.iter().map(|quarantine| quarantine.ends);
-        let next = ends.filter(|ends| *ends > seen.clock_micros).min()?;
-        Some(Duration::from_micros(next - seen.clock_micros))
+        let observed = seen.record.get()?.quarantines.iter().map(|quarantine| quarantine.ends);
+        let observed = observed.filter_map(|ends| ends.checked_sub(seen.clock_micros)).map(Duration::from_micros);
+        observed.chain(self.hold.checked_sub(now)).filter(|left| !left.is_zero()).min()
     }
 }
 

@@ -64,3 +64,19 @@ fn a_client_that_leaves_a_set_twice_waits_for_both() {
     here.settle(&mut client);
     assert_eq!(client.standings(), "aaa");
 }
+
+// promise: membership
+#[test]
+fn a_client_that_left_a_set_looks_again_as_soon_as_its_quarantine_is_over() {
+    let (mut here, mut elsewhere) = two_sets(&["1"]);
+    let mut client = Client::new(&["1"]);
+    here.settle(&mut client);
+    std::mem::swap(&mut here.nodes, &mut elsewhere.nodes);
+    here.settle(&mut client);
+    let Standing::Quarantined(left) = client.membership.standing(0, client.now) else {
+        panic!("{}", client.standings())
+    };
+    assert_eq!(client.membership.next_quarantine_end(0, client.now), Some(left));
+    client.now += left;
+    assert_eq!((client.standings().as_str(), client.membership.next_quarantine_end(0, client.now)), ("a", None));
+}
