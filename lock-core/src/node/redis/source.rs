@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisResult};
+use tokio::time::Instant;
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
@@ -100,24 +101,42 @@ impl Master {
 #[derive(Default)]
 pub(super) struct Connections(Mutex<BTreeMap<String, Arc<Present>>>);
 
-/// The connection to a server, if there is one. Held locked while one is opened, so that there are never two.
-type Present = tokio::sync::Mutex<Weak<Session>>;
+/// Held locked while a connection is opened, so that there are never two.
+type Present = tokio::sync::Mutex<Opened>;
+
+/// The connection to a server.
+#[derive(Default)]
+struct Opened {
+    /// Empty if there is none.
+    session: Weak<Session>,
+    /// When none could be opened, and why.
+    failed: Option<(Instant, NodeError)>,
+}
 
 impl Connections {
     /// The present connection to the server of this address if it is not lost, otherwise a new one.
+    ///
+    /// If another shard is opening one, this waits for it, and fails as that does. One after another, the shards would run out of time, and
+    /// most of them not learn what is the matter.
     pub(super) async fn get_or_open(
         &self,
         address: &str,
         open: impl Future<Output = Result<Arc<Session>, NodeError>>,
     ) -> Result<Arc<Session>, NodeError> {
-        let present = self.present(address);
+        let (present, asked) = (self.present(address), Instant::now());
         let mut present = present.lock().await;
-        if let Some(session) = present.upgrade().filter(|session| !session.pushes.gone().is_cancelled()) {
+        if let Some(session) = present.session.upgrade().filter(|session| !session.pushes.gone().is_cancelled()) {
             return Ok(session);
         }
-        let session = open.await?;
-        *present = Arc::downgrade(&session);
-        Ok(session)
+        if let Some((_, error)) = present.failed.as_ref().filter(|(at, _)| *at > asked) {
+            return Err(error.clone());
+        }
+        let opened = open.await;
+        *present = match &opened {
+            Ok(session) => Opened { session: Arc::downgrade(session), failed: None },
+            Err(error) => Opened { session: Weak::new(), failed: Some((Instant::now(), error.clone())) },
+        };
+        opened
     }
 
     fn present(&self, address: &str) -> Arc<Present> {
@@ -130,5 +149,5 @@ impl Connections {
 
 /// Whether a link has the connection. One that is being opened is about to be used.
 fn is_used(present: &Present) -> bool {
-    present.try_lock().map_or(true, |session| session.strong_count() > 0)
+    present.try_lock().map_or(true, |opened| opened.session.strong_count() > 0)
 }

@@ -264,6 +264,19 @@ async fn a_provider_that_fails_hangs_panics_or_gives_nothing_is_named_and_asked_
     }
 }
 
+// promise: health
+#[tokio::test]
+async fn every_shard_says_that_the_provider_hangs() {
+    let cluster = RedisCluster::start(1).await;
+    let builder = cluster.builder().shards(16).credentials(pending::<Result<Credentials, Infallible>>);
+    let locks = builder.connect_lazy().unwrap();
+    let hangs = |error: &NodeError| matches!(error, NodeError::Credentials { reason } if reason.contains("1s"));
+    eventually_async("every shard says so", async || {
+        locks.health().await.nodes.iter().all(|node| node.problem.as_ref().is_some_and(hangs))
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_provider_that_hangs_at_one_master_stops_no_lock() {
     let (cluster, password) = (RedisCluster::start(3).await, Password::default());
