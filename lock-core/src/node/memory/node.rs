@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -64,7 +64,7 @@ impl MemoryNode {
             state: Mutex::new(State {
                 store: Store::new(fresh_run_id()),
                 delayed: VecDeque::new(),
-                executor: None,
+                executors: HashMap::new(),
                 runtime: None,
                 unanswered: Vec::new(),
                 link: CancellationToken::new(),

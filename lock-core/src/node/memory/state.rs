@@ -1,10 +1,10 @@
 //! What the clones of a node share, and how requests reach the store, at once or with a delay.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -29,9 +29,9 @@ pub(super) struct State {
     /// Requests that are submitted and not executed, in order. Not bounded itself: callers limit how many are under way, and each
     /// is executed or lost within the delay.
     pub(super) delayed: VecDeque<Delayed>,
-    /// Executes the delayed requests, while there are any.
-    pub(super) executor: Option<JoinHandle<()>>,
-    /// Where the executor runs: a request may be submitted outside any runtime, for example by a guard that is dropped there.
+    /// Execute the delayed requests, while there are any: one on each runtime that submits some, because any of these may be blocked.
+    pub(super) executors: HashMap<Id, JoinHandle<()>>,
+    /// Where requests are executed that are submitted outside any runtime, for example by a guard that is dropped there.
     pub(super) runtime: Option<Handle>,
     /// Where lost replies would have gone. As with a real connection, the loss is reported when the link ends.
     pub(super) unanswered: Vec<ReplySender>,
@@ -86,12 +86,18 @@ impl Shared {
         let due = (Instant::now() + state.delay).max(earliest);
         state.delayed.push_back((due, Box::new(access)));
         self.execute_due(state);
-        let is_running = state.executor.as_ref().is_some_and(|executor| !executor.is_finished());
-        if !state.delayed.is_empty() && !is_running {
-            let runtime = Handle::try_current().ok().or_else(|| state.runtime.clone());
-            let shared = Arc::clone(self);
-            state.executor = runtime.map(|runtime| runtime.spawn(async move { shared.execute_delayed().await }));
+        if !state.delayed.is_empty()
+            && let Some(runtime) = Handle::try_current().ok().or_else(|| state.runtime.clone())
+        {
+            self.execute_on(&runtime, state);
         }
+    }
+
+    /// Has the delayed requests executed on a runtime, too.
+    fn execute_on(self: &Arc<Self>, runtime: &Handle, state: &mut State) {
+        let (shared, id) = (Arc::clone(self), runtime.id());
+        state.executors.retain(|_, executor| !executor.is_finished());
+        state.executors.entry(id).or_insert_with(|| runtime.spawn(async move { shared.execute_delayed(id).await }));
     }
 
     /// Executes what is due by now.
@@ -106,14 +112,14 @@ impl Shared {
     }
 
     /// Executes each delayed access when it comes due, until there are none.
-    async fn execute_delayed(&self) {
+    async fn execute_delayed(&self, on: Id) {
         loop {
             let delay_changed = self.delay_changed.notified();
             let due = {
                 let mut state = self.state.lock();
                 self.execute_due(&mut state);
                 let Some((due, _)) = state.delayed.front() else {
-                    state.executor = None;
+                    state.executors.remove(&on);
                     return;
                 };
                 *due

@@ -1,13 +1,15 @@
 //! A manager that is used on several runtimes, of which the first does not run any more. In real time, by nature.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::{LockError, LossReason};
+use lock_core::node::{Keyspace, LockNode as _};
+use lock_core::{LockError, LossReason, MemoryNode};
 use lock_support::{
     MemoryCluster, StalledRuntime, ends_in_time, eventually_async, on_one_thread, whatever_becomes_of_it,
 };
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -104,6 +106,20 @@ fn the_health_is_asked_for_on_the_runtime_that_runs() {
         on_one_thread().block_on(async {
             eventually_async("all nodes vote", async || locks.health().await.nodes.iter().all(|node| node.admitted))
                 .await;
+        });
+    });
+}
+
+#[test]
+fn a_slow_node_in_memory_answers_whatever_another_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let (node, keyspace) = (MemoryNode::new(), Arc::new(Keyspace::new("")));
+        node.set_delay(SHORT);
+        // The call asks. Its answer is not awaited on that runtime.
+        let (_asked, _stalled) = StalledRuntime::after(fate, async { [node.inspect(&keyspace)] });
+        on_one_thread().block_on(async {
+            let answer = timeout(Duration::from_secs(20), node.inspect(&keyspace)).await;
+            assert!(answer.is_ok_and(|inspection| inspection.is_ok()));
         });
     });
 }
