@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::{Request, StatusCode};
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use lock_axum::{Lease, LockLayer, LockManager, distributed_lock};
+use lock_axum::{Lease, LockLayer, LockManager, distributed_lock, readyz};
 use lock_support::http::{manager, nodes, request};
 use lock_support::{StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tower::ServiceExt as _;
 
 /// Where a handler reports until when it may run.
@@ -70,4 +71,25 @@ fn a_handler_with_the_attribute_ends_with_its_lease_whatever_the_first_runtime_d
         ends.work(&lease).await;
     }
     ends_with_its_lease(|_, ends| Router::new().route("/", on_post(handler)).with_state(ends));
+}
+
+// promise: any-runtime
+#[test]
+fn a_probe_is_answered_whatever_the_runtime_of_an_earlier_one_does() {
+    whatever_becomes_of_it(|fate| {
+        let nodes = nodes();
+        let locks = manager(&nodes);
+        let app = Router::new().route("/readyz", readyz(locks.clone()));
+        let probe = || app.clone().oneshot(Request::get("/readyz").body(Body::empty()).unwrap());
+        let (_, _stalled) = StalledRuntime::after(fate, async {
+            assert!(locks.health().await.quorum);
+            nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(50)));
+            tokio::spawn(probe());
+            tokio::task::yield_now().await;
+        });
+        on_one_thread().block_on(async {
+            let answer = timeout(Duration::from_secs(20), probe()).await.expect("it is answered").unwrap();
+            assert_eq!(answer.status(), StatusCode::OK);
+        });
+    });
 }
