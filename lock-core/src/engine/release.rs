@@ -264,6 +264,10 @@ impl Drop for Release {
             return;
         }
         let rest = self.take();
+        if rest.verdict == Some(Verdict::Unknown) || !rest.failed.is_empty() {
+            // Perhaps because the home does not run any more. This runtime takes it over, even if it has only had the guard so far.
+            rest.engine.background.home.start();
+        }
         if rest.failed.is_empty() && !self.engine.background.finished.is_cancelled() {
             Unawaited::leave(rest);
         } else {

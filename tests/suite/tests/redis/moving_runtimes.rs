@@ -102,6 +102,33 @@ fn a_release_that_was_not_written_is_sent_again_whatever_the_first_runtime_does(
     });
 }
 
+// promise: any-runtime, no-leaks
+#[test]
+fn a_release_is_sent_again_by_a_runtime_that_had_only_the_guard() {
+    whatever_becomes_of_it(|fate| {
+        let live = on_one_thread();
+        let cluster = live.block_on(RedisCluster::start(3));
+        for is_awaited in [true, false] {
+            if !is_awaited && fate != Fate::Dropped {
+                // Nobody waits, so nobody notices that the runtime does not send what it was given.
+                continue;
+            }
+            let locks = cluster.builder().ttl(6 * SOON).connect_lazy().unwrap();
+            let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").acquire());
+            let guard = guard.unwrap();
+            live.block_on(async {
+                if is_awaited {
+                    // Given to the old connection.
+                    _ = guard.release().await;
+                } else {
+                    drop(guard);
+                }
+                cluster.no_lock_is_left().await;
+            });
+        }
+    });
+}
+
 // promise: any-runtime
 #[test]
 fn connections_from_a_factory_move_whatever_the_first_runtime_does() {
