@@ -90,6 +90,10 @@ fi
 tests=(cargo test --workspace --exclude lock-bench --all-features)
 # Fewer seeds would not show every fault. The long run and the command for the simulation try thousands.
 export SIMULATION_SEEDS=${SIMULATION_SEEDS:-40}
+# Whatever a whole run builds is built once: there is nothing to be incremental about.
+if $everything || $build; then
+    export CARGO_INCREMENTAL=0
+fi
 # Most tests wait for servers and timers, so the machine has room for more of them than it has cores.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(getconf _NPROCESSORS_ONLN)))}
 
