@@ -58,8 +58,8 @@ async fn the_in_memory_node_keeps_the_rules() {
 // mutant: exclusion, fencing, readers, turns, no-resurrection, forced-release
 #[tokio::test]
 async fn every_fault_is_found_in_a_short_sequence() {
-    for fault in FAULTS {
-        let divergence = found(Conformance::default(), fault).await;
+    let found = FAULTS.map(async |fault| (fault, found(Conformance::default(), fault).await));
+    for (fault, divergence) in join_all(found).await {
         assert!(divergence.steps.len() <= 9, "{fault:?}: {divergence}");
     }
 }
