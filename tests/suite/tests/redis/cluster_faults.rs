@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lock_core::{LockError, LockManager};
 use lock_history::Referee;
-use lock_support::{Kind, SlotCluster, all_nodes_vote, alone, eventually};
+use lock_support::{Kind, SlotCluster, all_nodes_vote, eventually};
+use tokio::sync::MutexGuard;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -16,6 +17,13 @@ pub(crate) const TTL: Duration = Duration::from_millis(1500);
 /// asks whether the quarantine is over.
 const MARGIN: Duration = Duration::from_secs(15);
 const NAMES: usize = 8;
+
+/// Serializes the tests with a load on a cluster: hold the guard for the whole test. Each takes half a core, which those that measure time
+/// beside it can spare.
+pub(crate) async fn one_load() -> MutexGuard<'static, ()> {
+    static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    ONE.lock().await
+}
 
 /// Managers that take the same few locks again and again.
 pub(crate) struct Load {
@@ -116,7 +124,7 @@ pub(crate) async fn slots(cluster: &SlotCluster) -> Vec<(u16, usize)> {
 // promise: exclusion, fencing, quarantine
 #[tokio::test]
 async fn slots_that_move_key_by_key_under_load_and_back_lead_to_no_second_holder() {
-    let _alone = alone().await;
+    let _one = one_load().await;
     let cluster = SlotCluster::start(3, 0).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;
     for (slot, owner) in slots(&cluster).await {
@@ -133,7 +141,7 @@ async fn slots_that_move_key_by_key_under_load_and_back_lead_to_no_second_holder
 // promise: exclusion, fencing, quarantine
 #[tokio::test]
 async fn failovers_under_load_that_the_primary_agrees_to_lead_to_no_second_holder() {
-    let _alone = alone().await;
+    let _one = one_load().await;
     let cluster = SlotCluster::start(3, 1).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;
     load.longest_without("the start").await;
@@ -152,7 +160,7 @@ async fn failovers_under_load_that_the_primary_agrees_to_lead_to_no_second_holde
 // promise: exclusion, fencing, quarantine
 #[tokio::test]
 async fn a_primary_that_is_killed_under_load_or_stopped_and_resumed_leads_to_no_second_holder() {
-    let _alone = alone().await;
+    let _one = one_load().await;
     let mut cluster = SlotCluster::start(3, 1).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;
     let slots = slots(&cluster).await;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lock_core::{LockManager, LockManagerBuilder, NodeError, Vote};
-use lock_support::{Bus, SlotCluster, all_nodes_vote, alone, eventually_async};
+use lock_support::{Bus, SlotCluster, all_nodes_vote, eventually_async};
 
-use crate::cluster_faults::{Load, TTL, slots};
+use crate::cluster_faults::{Load, TTL, one_load, slots};
 
 /// A primary that is cut off goes on for this long: longer than these tests take, on a busy machine too.
 const LONG_NODE_TIMEOUT: [&str; 2] = ["--cluster-node-timeout", "60000"];
@@ -15,7 +15,7 @@ const ACKNOWLEDGED: (u32, Duration) = (1, Duration::from_millis(250));
 // promise: replicas, quarantine
 #[tokio::test]
 async fn a_primary_that_is_cut_off_and_still_reached_grants_nothing_when_its_successor_does() {
-    let _alone = alone().await;
+    let _one = one_load().await;
     let (cluster, bus) = SlotCluster::start_with_bus(3, 1, &[]).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;
     let (_, owner) = slots(&cluster).await[0];

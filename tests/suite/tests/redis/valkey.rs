@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::LockManager;
-use lock_support::{Kind, RedisServer, SlotCluster, Valkey, all_nodes_vote, alone, try_every_kind};
+use lock_support::{Kind, RedisServer, SlotCluster, Valkey, all_nodes_vote, try_every_kind};
 
-use crate::cluster_faults::{Load, TTL, slots};
+use crate::cluster_faults::{Load, TTL, one_load, slots};
 
 /// The servers of all releases that are installed, for a test.
 fn installed(test: &str) -> impl Iterator<Item = PathBuf> {
@@ -40,7 +40,7 @@ async fn every_kind_of_lock_is_acquired_renewed_and_released_in_a_cluster_of_val
 // promise: exclusion, fencing, quarantine
 #[tokio::test]
 async fn failovers_and_slots_that_move_key_by_key_under_load_lead_to_no_second_holder_on_valkey() {
-    let _alone = alone().await;
+    let _one = one_load().await;
     for program in installed("failovers_and_slots_that_move_key_by_key_under_load_lead_to_no_second_holder_on_valkey") {
         let cluster = SlotCluster::start_program(&program, 3, 1, &[]).await;
         let (load, locks, tasks) = Load::begin(&cluster).await;
@@ -59,7 +59,7 @@ async fn failovers_and_slots_that_move_key_by_key_under_load_lead_to_no_second_h
 async fn slots_that_move_at_once_under_load_and_back_lead_to_no_second_holder() {
     let test = "slots_that_move_at_once_under_load_and_back_lead_to_no_second_holder";
     let Some(program) = Valkey::Nine.server(test) else { return };
-    let _alone = alone().await;
+    let _one = one_load().await;
     let cluster = SlotCluster::start_program(&program, 3, 0, &[]).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;
     load.longest_without("the start").await;
