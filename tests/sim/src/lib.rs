@@ -27,6 +27,7 @@
 mod check;
 mod client;
 mod counting;
+mod delegating;
 mod grants;
 mod history;
 mod hosts;

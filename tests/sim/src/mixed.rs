@@ -3,11 +3,10 @@ use std::time::Duration;
 use lock_core::{Kind as LockKind, Lease};
 use tokio::time::{sleep, timeout};
 
-use super::client::{Worker, granted, kind, record_end, released};
+use super::client::{Worker, granted, kind, released};
 use super::history::{Call, Event};
 use super::plan::{PERMITS, Plan, Scenario};
 use super::rng::Rng;
-use super::world::now;
 
 /// The kinds of locks that a run mixes. The place for a further one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +47,13 @@ impl Kind {
 
 /// How long a forced release may take: its rounds wait for a majority.
 const FORCED_IN: Duration = Duration::from_secs(20);
-/// How often clients look for delegations, and for their answers.
-const POLL: Duration = Duration::from_millis(10);
-/// How long a client waits for the answer to a delegation.
-const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How a lock is asked for.
-struct Terms {
-    ttl: Duration,
-    wait: Duration,
-    renew: bool,
-    dropped_after: Duration,
+pub(super) struct Terms {
+    pub(super) ttl: Duration,
+    pub(super) wait: Duration,
+    pub(super) renew: bool,
+    pub(super) dropped_after: Duration,
 }
 
 impl Worker {
@@ -75,7 +70,7 @@ impl Worker {
         }
     }
 
-    fn terms(&mut self) -> Terms {
+    pub(super) fn terms(&mut self) -> Terms {
         let ttl = Duration::from_millis(self.mixer.pick(&[150, 300, 300, 300, 600, 1000]));
         let wait = Duration::from_millis(self.mixer.pick(&[0, 200, 1000, 2000, 2000]));
         let dropped_after = if self.mixer.percent(10) { self.mixer.millis(0, 60) } else { Duration::MAX };
@@ -83,7 +78,7 @@ impl Worker {
     }
 
     /// A call for some resource, that has begun.
-    fn begin_any(&mut self, terms: &Terms) -> Call {
+    pub(super) fn begin_any(&mut self, terms: &Terms) -> Call {
         let resource = usize::try_from(self.mixer.between(0, self.plan.resources as u64 - 1)).unwrap_or_default();
         self.begin(resource, terms)
     }
@@ -96,7 +91,7 @@ impl Worker {
     }
 
     /// Works for a while, sometimes for longer than the lock lives, and cut off from all servers.
-    async fn work(&mut self, ttl: Duration) {
+    pub(super) async fn work(&mut self, ttl: Duration) {
         match self.mixer.between(0, 19) {
             0 => {
                 let pause = ttl.mul_f64(1.3);
@@ -109,7 +104,7 @@ impl Worker {
     }
 
     /// Adds one under a lease to what it protects.
-    async fn update(&mut self, call: Call, lease: &Lease, ttl: Duration) {
+    pub(super) async fn update(&mut self, call: Call, lease: &Lease, ttl: Duration) {
         let (resource, token) = (lease.resource(), lease.token().get());
         let value = self.world.with_register(resource, |register| register.read(token));
         self.work(ttl).await;
@@ -221,84 +216,6 @@ impl Worker {
                 calls.iter().for_each(|call| self.world.record(Event::Failed { call: *call, why: kind(&error) }));
             }
             Err(_) => calls.iter().for_each(|call| self.world.record(Event::Dropped { call: *call })),
-        }
-    }
-
-    /// Lets another client work under a lock, and waits for its answer.
-    async fn delegate(&mut self) {
-        let terms = self.terms();
-        let call = self.begin_any(&terms);
-        let name = Plan::resource_name(call.resource);
-        let request = if self.mixer.percent(30) { self.locks.read(name) } else { self.locks.lock(name) };
-        let request = request.ttl(terms.ttl).wait(terms.wait).renew(terms.renew);
-        match timeout(terms.dropped_after, request.acquire()).await {
-            Ok(Ok(guard)) => {
-                granted(&self.world, call, guard.lease());
-                if let Ok(delegation) = guard.delegate().create() {
-                    self.world.record(Event::Delegated { call });
-                    let id = self.world.delegate(self.client, call.resource, delegation.as_str());
-                    let (world, until) = (self.world.clone(), now() + PATIENCE);
-                    let answer = async move {
-                        while now() < until {
-                            if world.is_answered(id) {
-                                return Ok(());
-                            }
-                            sleep(POLL).await;
-                        }
-                        Err(())
-                    };
-                    if delegation.around(answer).await.is_ok() {
-                        self.world.record(Event::Answered { call });
-                    }
-                }
-                if self.mixer.percent(70) {
-                    released(&self.world, call, &guard.release().await);
-                }
-            }
-            Ok(Err(error)) => self.world.record(Event::Failed { call, why: kind(&error) }),
-            Err(_) => self.world.record(Event::Dropped { call }),
-        }
-    }
-
-    /// Adopts what other clients delegate, while there are faults.
-    pub(super) async fn adopt(mut self) {
-        while now() < self.plan.fault_phase {
-            if let Some((id, resource, credential)) = self.world.take_delegation(self.client) {
-                self.work_under(resource, &credential).await;
-                if self.mixer.percent(90) {
-                    self.world.answer(id);
-                }
-                if self.mixer.percent(10) {
-                    sleep(self.mixer.millis(0, 60)).await;
-                    self.replay(resource, &credential).await;
-                }
-            }
-            sleep(POLL).await;
-        }
-    }
-
-    async fn work_under(&mut self, resource: usize, credential: &str) {
-        let call = self.world.call(self.client, resource);
-        self.world.record(Event::Adopting { call });
-        let Ok(adopted) = self.locks.adopt(credential, Plan::resource_name(resource)).await else { return };
-        let lease = adopted.lease();
-        let (token, reads) = (lease.token().get(), lease.kind() == LockKind::Read);
-        self.world.record(Event::Adopted { call, token, reads });
-        self.world.count("adopted");
-        record_end(&self.world, call, lease.clone());
-        if reads {
-            self.work(PATIENCE).await;
-        } else {
-            self.update(call, &lease, PATIENCE).await;
-        }
-    }
-
-    /// Adopts a lock once more, and relies on nothing: its holder need not wait.
-    async fn replay(&mut self, resource: usize, credential: &str) {
-        let call = self.world.call(self.client, resource);
-        self.world.record(Event::Adopting { call });
-        if let Ok(adopted) = self.locks.adopt(credential, Plan::resource_name(resource)).await {
-            self.world.record(Event::Replayed { call, token: adopted.token().get() });
         }
     }
 
