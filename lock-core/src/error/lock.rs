@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::rounded::Rounded;
 use super::vote::{NodeVote, list};
 use crate::limits::{InvalidName, MAX_SET_LEN, OutOfRange};
 use crate::token::FencingToken;
@@ -31,7 +30,7 @@ use crate::token::FencingToken;
 pub enum LockError {
     /// Another owner holds it. A caller that waits gets this when its `wait` is over: there is no error of its own for that. A later
     /// attempt may succeed.
-    #[error("{resource:?} is locked by another owner (waited {})", Rounded(*waited))]
+    #[error("{resource:?} is locked by another owner (waited {waited:.1?})")]
     Contended {
         /// The resource.
         resource: String,
@@ -63,8 +62,7 @@ pub enum LockError {
     /// The lock was granted too late: too little of its validity was left, and it was released. Or it was acquired inside its
     /// own scope, where the shared lease has less validity left than the `min_validity` that was asked for.
     #[error(
-        "the lock on {resource:?} was granted too late to be used (waited {}); if that is not rare, raise ttl or lower min_validity",
-        Rounded(*waited)
+        "the lock on {resource:?} was granted too late to be used (waited {waited:.1?}); if that is not rare, raise ttl or lower min_validity"
     )]
     Expired {
         /// The resource.

@@ -4,7 +4,6 @@ mod invalid;
 mod lock;
 mod node;
 mod not_member;
-mod rounded;
 mod vote;
 
 pub use self::invalid::{InvalidName, OutOfRange};

