@@ -153,7 +153,7 @@ where
 }
 
 /// The text of an error and of its causes.
-fn with_causes(error: &(dyn Error + 'static)) -> String {
+pub(super) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let text = match error.downcast_ref::<io::Error>() {
         // Without the number of the system's error.
         Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

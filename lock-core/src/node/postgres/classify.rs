@@ -7,6 +7,7 @@ use tokio_postgres::Error;
 use tokio_postgres::error::{DbError, Severity};
 
 use super::schema::{GRANTS, LOG_GRANT, MIN_VERSION};
+use crate::node::credentials::with_causes;
 use crate::node::tls::refusal_in;
 use crate::node::{NodeError, Refusal};
 
@@ -18,8 +19,8 @@ const LOCKED: &str =
 pub(super) fn node_error(error: &Error) -> NodeError {
     match error.as_db_error() {
         Some(error) => error_reply(error),
-        None if error.is_closed() || is_io(error) => NodeError::ConnectionLost { reason: with_cause(error) },
-        None => NodeError::Protocol { reply: with_cause(error) },
+        None if error.is_closed() || is_io(error) => NodeError::ConnectionLost { reason: with_causes(error) },
+        None => NodeError::Protocol { reply: with_causes(error) },
     }
 }
 
@@ -49,14 +50,6 @@ pub(super) fn connect_error(error: &Error) -> NodeError {
 pub(super) fn not_postgres() -> NodeError {
     let reason = "this is not a PostgreSQL server, it answers in another protocol; check host and port".into();
     Refusal::Unusable { reason }.into()
-}
-
-pub(super) fn io_error(error: &io::Error) -> NodeError {
-    let reason = match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        _ => error.to_string(),
-    };
-    NodeError::Unreachable { reason }
 }
 
 /// The error that a server replied with. A statement that ends with one was rolled back, unless the session ended with it.
@@ -129,11 +122,4 @@ pub(super) fn words(error: &Error) -> Option<String> {
 
 fn is_io(error: &Error) -> bool {
     error.source().is_some_and(<dyn StdError + 'static>::is::<io::Error>)
-}
-
-pub(super) fn with_cause(error: &Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
 }

@@ -12,9 +12,10 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 use tokio_util::io::InspectReader;
 use tokio_util::sync::CancellationToken;
 
-use super::classify::{connect_error, not_postgres, with_cause, words};
+use super::classify::{connect_error, not_postgres, words};
 use super::settings::SessionId;
 use super::source::Source;
+use crate::node::credentials::with_causes;
 use crate::node::tcp::Io;
 use crate::node::{Credentials, NodeError};
 
@@ -162,7 +163,7 @@ pub(super) async fn drive(wire: &mut Wire) -> Lost {
             Some(Err(error)) => {
                 let words = words(&error);
                 let by_server = words.is_some();
-                return Lost { reason: words.unwrap_or_else(|| with_cause(&error)), by_server };
+                return Lost { reason: words.unwrap_or_else(|| with_causes(&error)), by_server };
             }
             None => return Lost { reason: "the server closed it".into(), by_server: false },
         }

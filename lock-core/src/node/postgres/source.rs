@@ -10,8 +10,7 @@ use tokio_postgres::config::{ChannelBinding, Host, SslMode};
 #[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
-use super::classify::io_error;
-use crate::node::credentials::{CredentialsProvider, Login, answer_of};
+use crate::node::credentials::{CredentialsProvider, Login, answer_of, with_causes};
 use crate::node::tcp::{self, Io};
 use crate::node::tls::Tls;
 use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture, Refusal};
@@ -145,7 +144,7 @@ impl Address {
 
     /// Opens a connection to it, over TLS if it is to be. Nothing is said on it yet.
     async fn reach(&self) -> Result<Box<dyn Io>, NodeError> {
-        let failed = |error| io_error(&error);
+        let failed = |error: io::Error| NodeError::Unreachable { reason: with_causes(&error) };
         let Some(tls) = &self.tls else { return self.stream().await.map_err(failed) };
         tls.connector()?;
         let mut stream = self.stream().await.map_err(failed)?;
