@@ -4,8 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(feature = "redis")]
-use super::redis::{prefix_of_shard, slot_of};
+use super::cluster_slot::{prefix_of_shard, slot_of};
 use crate::random::{OwnerId, WaiterId};
 use crate::resource::{Resource, hash, slot_name, split_slot};
 
@@ -43,7 +42,6 @@ impl Keyspace {
     }
 
     /// The keyspace of a shard in a Redis Cluster: all of its keys are in one slot, by the hash tag at the beginning of its prefix.
-    #[cfg(feature = "redis")]
     #[must_use]
     pub fn in_cluster(prefix: &str, shard: u32) -> Self {
         let prefix = prefix_of_shard(prefix, shard);

@@ -9,7 +9,7 @@ use super::{
 use crate::random::WaiterId;
 
 /// How long a store in memory is given to reply, about a lock of this time to live.
-pub(crate) fn in_memory_timeout(ttl: Duration) -> Duration {
+pub(super) fn in_memory_timeout(ttl: Duration) -> Duration {
     (ttl / 20).clamp(Duration::from_millis(5), Duration::from_millis(50))
 }
 

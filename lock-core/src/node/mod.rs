@@ -6,6 +6,7 @@
 //! master inside this process. Both carry out the same [`Operation`]s by the same rules. [`writing`] says how to write another one.
 //! With the feature `conformance`, the module of that name compares a node with the rules.
 
+mod cluster_slot;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod credentials;
@@ -47,8 +48,6 @@ pub(crate) use self::keyspace::ByQueue;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};
 pub use self::lock_node::LockNode;
-#[cfg(feature = "redis")]
-pub(crate) use self::lock_node::in_memory_timeout;
 pub use self::look::{EVICTION_GAP, Evict, Eviction, Holder, HolderTag, LockState, Look, Reader};
 pub use self::memory::{MemoryBackup, MemoryNode};
 #[cfg(feature = "postgres")]

@@ -14,7 +14,6 @@ impl Tls {
         Err("TLS needs the feature `tls` of lock-axum or lock-core".into())
     }
 
-    #[cfg(feature = "redis")]
     pub(super) fn at(&self, _: &str) -> Result<Self, String> {
         match *self {}
     }

@@ -168,7 +168,6 @@ impl State {
         Some((node, reply))
     }
 
-    #[cfg(feature = "redis")]
     pub(super) fn nodes(&self) -> usize {
         self.slots.len()
     }

@@ -108,7 +108,6 @@ impl ReplySender {
     }
 
     /// How many nodes the round has that the request belongs to; `None` if nobody ever wanted the reply.
-    #[cfg(feature = "redis")]
     pub(crate) fn nodes(&self) -> Option<usize> {
         self.to.as_ref().map(|state| state.lock().nodes())
     }

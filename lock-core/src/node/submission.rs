@@ -125,7 +125,6 @@ impl Inbox {
     }
 
     /// Keeps the boxes of messages that have their replies, as many as are in flight as a rule.
-    #[cfg(feature = "redis")]
     pub(super) fn give_back(&self, messages: impl Iterator<Item = Message>) {
         let spare = &mut self.0.lock().spare;
         let room = MAX_SPARE.saturating_sub(spare.len());
@@ -133,7 +132,6 @@ impl Inbox {
     }
 
     /// How many wait to be taken.
-    #[cfg(feature = "redis")]
     pub(super) fn len(&self) -> usize {
         self.0.lock().messages.len()
     }
@@ -214,7 +212,6 @@ mod tests {
         assert_eq!(submit(&submissions, "r").await, Err(NodeError::Unreachable { reason: "lost".into() }));
     }
 
-    #[cfg(feature = "redis")]
     #[test]
     fn a_box_is_used_again() {
         let (submissions, inbox) = Submissions::channel();

@@ -92,7 +92,6 @@ impl Tls {
     }
 
     /// The same trust, for another host.
-    #[cfg(feature = "redis")]
     pub(super) fn at(&self, host: &str) -> Result<Self, String> {
         Ok(Self { connector: self.connector.clone(), name: name_of(host)? })
     }

@@ -39,7 +39,11 @@ impl Divided {
     pub(super) fn shared(nodes: Vec<Arc<dyn LockNode>>, count: u32, prefix: &str, in_cluster: bool) -> Self {
         let prefix = prefix.to_owned();
         let find = move |shard| ShardSource {
-            keyspace: keyspace_of(&prefix, shard, in_cluster),
+            keyspace: if in_cluster {
+                Keyspace::in_cluster(&prefix, shard)
+            } else {
+                Keyspace::of_shard(&prefix, shard)
+            },
             nodes: match count {
                 1 if shard == 0 => nodes.clone(),
                 _ => nodes.iter().filter_map(|node| node.shard(shard)).collect(),
@@ -72,14 +76,4 @@ impl Divided {
 
 fn is_count(shards: u32) -> bool {
     shards.is_power_of_two() && shards <= MAX_SHARDS
-}
-
-/// The keys of a shard.
-fn keyspace_of(prefix: &str, shard: u32, in_cluster: bool) -> Keyspace {
-    #[cfg(feature = "redis")]
-    if in_cluster {
-        return Keyspace::in_cluster(prefix, shard);
-    }
-    _ = in_cluster;
-    Keyspace::of_shard(prefix, shard)
 }

@@ -8,15 +8,14 @@ use super::connect::CONNECT_TIMEOUT;
 use super::link::{Link, link_over};
 use super::pushes::Pushes;
 use super::session::{Session, Terms};
-use super::slot::slot_of;
 use super::source::{Connections, Master, Source};
 use super::warnings::Warnings;
 use crate::forward_to_node;
+use crate::node::cluster_slot::slot_of;
 use crate::node::credentials::Login;
 use crate::node::link::PresentLink;
-use crate::node::{
-    Credentials, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups, in_memory_timeout,
-};
+use crate::node::lock_node::in_memory_timeout;
+use crate::node::{Credentials, Inspection, Keyspace, LockNode, NodeError, NodeFuture, Refusal, Wakeups};
 use crate::random::WaiterId;
 
 /// One Redis or Valkey server as a master, from a URL (`redis://`, `rediss://`, `unix://`) or from a factory of connections.

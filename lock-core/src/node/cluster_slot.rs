@@ -6,7 +6,7 @@ const SLOTS: u16 = 1 << 14;
 const TOLERANCE: u16 = SLOTS / 64;
 
 /// The slot of a key: of what stands between its first `{` and the next `}`, unless that is nothing.
-pub(crate) fn slot_of(key: &str) -> u16 {
+pub(super) fn slot_of(key: &str) -> u16 {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
 }
@@ -19,7 +19,7 @@ pub(crate) fn slot_of(key: &str) -> u16 {
 /// the first that leads close to the place.
 ///
 /// Every process and every version must compute the same.
-pub(crate) fn prefix_of_shard(prefix: &str, shard: u32) -> String {
+pub(super) fn prefix_of_shard(prefix: &str, shard: u32) -> String {
     let first = format!("{prefix}#0");
     let place = SLOTS / 64 * u16::try_from(shard.reverse_bits() >> (u32::BITS - 6)).unwrap_or_default();
     let wanted = crc16(&first).wrapping_add(place) % SLOTS;
