@@ -32,7 +32,6 @@ impl Lease {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "nothing is delegated before create"]
     pub fn delegate(&self) -> Delegate {
         Delegate { lease: self.clone(), expires_in: self.ttl(), audience: None }
     }

@@ -117,7 +117,6 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
     pub fn lock(&self, resource: impl AsRef<str>) -> LockRequest {
         LockRequest::new(self.clone(), resource.as_ref())
     }
@@ -139,7 +138,6 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
     pub fn lock_all(&self, resources: impl StringList) -> SetRequest {
         SetRequest::new(self.clone(), resources)
     }
@@ -167,7 +165,6 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
     pub fn read(&self, resource: impl AsRef<str>) -> LockRequest {
         self.lock(resource).kind(Kind::Read)
     }
@@ -197,7 +194,6 @@ impl LockManager {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use = "nothing is locked before acquire, try_acquire or run is awaited"]
     pub fn permits(&self, resource: impl AsRef<str>, permits: u32) -> LockRequest {
         self.lock(resource).kind(Kind::Permit { of: permits })
     }
