@@ -242,14 +242,9 @@ impl Inner {
         kind: AttemptKind,
         until: Instant,
     ) -> Vec<Result<Box<Grant>, FailedAttempt>> {
-        if let [(only, _), others @ ..] = wanted
-            && others.iter().all(|(shard, _)| std::ptr::eq(*shard, *only))
-        {
-            let wanted: Vec<_> = wanted.iter().map(|(_, wanted)| *wanted).collect();
-            return only.attempt_all(&wanted, kind, until).await;
-        }
+        let is_divided = wanted.windows(2).any(|pair| !std::ptr::eq(pair[0].0, pair[1].0));
         // What one shard granted is not renewed before all have answered: so nobody waits longer than for a reply in the line of another.
-        let until = Instant::now();
+        let until = if is_divided { Instant::now() } else { until };
         let mut outcomes: Vec<_> = wanted.iter().map(|_| None).collect();
         let of_shards = self.shards.iter().filter_map(|shard| {
             let of_shard = wanted.iter().enumerate().filter(|(_, (of, _))| std::ptr::eq(*of, shard));
