@@ -34,7 +34,8 @@ const INCLUDED: [(&str, &str); 7] = [
 ];
 
 /// The names in the scripts that stand for values which are the same for every store. They are replaced before a server gets the script:
-/// a variable that a function uses from outside would have to be bound each time that the function is created.
+/// a variable that a function uses from outside would have to be bound each time that the function is created. None is part of another
+/// name.
 fn values() -> Vec<(&'static str, String)> {
     let own = [
         ("FENCES", Keyspace::FENCES.to_string()),
@@ -62,13 +63,7 @@ fn code(source: &str) -> String {
 
 /// The code with the values of the names that stand for one.
 fn with_values(code: &str) -> String {
-    let (values, is_name) = (values(), |c: char| c.is_ascii_alphanumeric() || c == '_');
-    let words = code.split_inclusive(|c| !is_name(c)).map(|word| {
-        let (name, rest) = word.split_at(word.find(|c| !is_name(c)).unwrap_or(word.len()));
-        let value = values.iter().find(|(of, _)| *of == name).map_or(name, |(_, value)| value);
-        [value, rest].concat()
-    });
-    words.collect()
+    values().into_iter().fold(code.to_owned(), |code, (name, value)| code.replace(name, &value))
 }
 
 /// The sources of the scripts, as a server gets them: ledger, record, look and evict. For tests that run them without a server.
