@@ -14,24 +14,16 @@ use crate::quorum::{KeyVote, RollCall, Tally, Verdict, word_is_good};
 /// How often the nodes are asked at most whether a lock is still held, if they take long to reply.
 const MAX_QUESTIONS: u32 = 2;
 
-/// A renewal that has its verdict.
-pub(super) struct Renewed {
-    pub(super) lease: Lease,
-    /// When the renewer has to deal with the lease again.
-    pub(super) due: Instant,
-    /// The rest of the round, if a majority renewed the lease.
-    pub(super) stragglers: Option<Extension>,
-}
-
-/// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock.
-pub(super) async fn renew(engine: Arc<Engine>, registry: Arc<LeaseRegistry>, lease: Lease) -> Renewed {
-    let (due, stragglers) = renew_once(&engine, &registry, &lease).await;
-    Renewed { lease, due, stragglers }
-}
-
+/// Renews a lease that is due, up to the verdict. Ends it if the nodes lost the lock. Returns when the renewer has to deal with the lease
+/// again, and the rest of the round, if a majority renewed the lease.
+///
 /// Of the readers that share a grant, one renews it at a time. A writer shares its grant with nobody, and waits for no round: the one before
 /// may hang on a runtime that stalls.
-async fn renew_once(engine: &Arc<Engine>, registry: &LeaseRegistry, lease: &Lease) -> (Instant, Option<Extension>) {
+pub(super) async fn renew(
+    engine: &Arc<Engine>,
+    registry: &LeaseRegistry,
+    lease: &Lease,
+) -> (Instant, Option<Extension>) {
     let _round = if lease.kind().is_read() {
         // Readers of one grant are due at the same moment. One round for each would ask the nodes once for every reader of the
         // process.

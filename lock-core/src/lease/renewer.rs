@@ -31,7 +31,8 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>) {
             if lease.renews() && lease.renewal_is_due(Instant::now()) {
                 // Without a grant, it is being released.
                 let Some(engine) = lease.engine() else { continue };
-                renewals.push(renew(engine, Arc::clone(&registry), lease));
+                let registry = &*registry;
+                renewals.push(async move { (renew(&engine, registry, &lease).await, lease) });
             } else {
                 registry.reschedule(&lease, lease.due());
             }
@@ -39,10 +40,10 @@ pub(crate) async fn run_renewer(registry: Arc<LeaseRegistry>) {
         let (room, next) = (renewals.len() < MAX_RENEWALS, registry.next_due());
         tokio::select! {
             biased;
-            Some(renewed) = renewals.next() => {
-                registry.reschedule(&renewed.lease, renewed.due);
+            Some(((due, rest), lease)) = renewals.next() => {
+                registry.reschedule(&lease, due);
                 // With that many slow rounds, the rest of this one is dropped: the next renewal puts back what is missing.
-                if let Some(rest) = renewed.stragglers && stragglers.len() < MAX_RENEWALS {
+                if let Some(rest) = rest && stragglers.len() < MAX_RENEWALS {
                     stragglers.push(rest.finish());
                 }
             }
