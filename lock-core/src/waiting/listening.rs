@@ -8,7 +8,7 @@ use crate::quorum::majority;
 /// Which nodes can wake this process, as far as that is known. Each member of the cluster has its own state; here is what concerns
 /// all of them.
 pub(super) struct Listening {
-    cluster: Arc<Cluster>,
+    pub(super) cluster: Arc<Cluster>,
     /// Whether a caller has waited. Before that, nobody listens.
     wanted: OrderedWatch<bool>,
     /// Whether a majority could wake this process, once.

@@ -7,7 +7,6 @@ use tokio::time::{sleep, timeout};
 
 use super::listening::Listening;
 use super::turn::Turns;
-use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::error::NodeError;
 use crate::limits::MAX_PERMITS;
@@ -23,7 +22,6 @@ const MAX_FAILURES: u32 = 4;
 /// Listens to the nodes for a manager, and passes each wake-up to the local queue of its lock. It begins when a caller first
 /// waits.
 pub(super) struct Listener {
-    cluster: Arc<Cluster>,
     listening: Arc<Listening>,
     /// Weak, because the background work outlives the manager that it works for.
     turns: Weak<Turns>,
@@ -32,25 +30,25 @@ pub(super) struct Listener {
 impl Listener {
     /// Adds the listener to the background work of the engine.
     pub(super) fn add_to(engine: &Engine, listening: &Arc<Listening>, turns: &Weak<Turns>) {
-        let (cluster, listening) = (Arc::clone(&engine.cluster), Arc::clone(listening));
-        let listener = Arc::new(Self { cluster, listening, turns: Weak::clone(turns) });
+        let listener = Arc::new(Self { listening: Arc::clone(listening), turns: Weak::clone(turns) });
         engine.background.home.add(move || Arc::clone(&listener).listen());
     }
 
     async fn listen(self: Arc<Self>) {
-        join_all((0..self.cluster.size()).map(|node| self.listen_to(node))).await;
+        join_all((0..self.listening.cluster.size()).map(|node| self.listen_to(node))).await;
     }
 
     async fn listen_to(&self, node: usize) {
-        let member = &self.cluster.members[node];
+        let cluster = &self.listening.cluster;
+        let member = &cluster.members[node];
         let (mut failures, mut pause) = (0, BACKOFF.0);
         // The work may have moved here from another runtime, with the connection.
         self.listening.has_ended(node);
         self.wake_waiting();
         loop {
             self.listening.started().await;
-            self.cluster.wait_until_reachable(node).await;
-            let listening = member.node.wakeups(&self.cluster.keyspace, self.cluster.waiter);
+            cluster.wait_until_reachable(node).await;
+            let listening = member.node.wakeups(&cluster.keyspace, cluster.waiter);
             match timeout(TIMEOUT, listening).await.unwrap_or(Err(NodeError::TimedOut)) {
                 Ok(mut wakeups) => {
                     (failures, pause) = (0, BACKOFF.0);
@@ -71,7 +69,7 @@ impl Listener {
                     }
                 }
             }
-            sleep(self.cluster.random.jitter(pause)).await;
+            sleep(cluster.random.jitter(pause)).await;
             pause = (pause * 2).min(BACKOFF.1);
         }
     }
@@ -83,7 +81,7 @@ impl Listener {
         if before == 0 {
             self.listening.heard(node);
         }
-        let keys = self.cluster.keyspace.keys_of(&lock_key);
+        let keys = self.listening.cluster.keyspace.keys_of(&lock_key);
         // A node is not trusted to name a slot that there may be.
         if keys.slot().is_some_and(|slot| slot >= MAX_PERMITS) {
             return;
