@@ -19,6 +19,7 @@ pub(crate) trait MajorityTimer: Send + Sync {
 /// more processor time.
 pub(crate) struct Replies(Arc<Mutex<State>>);
 
+#[derive(Default)]
 pub(super) struct State {
     /// One for each node.
     slots: Vec<Slot>,
@@ -61,17 +62,7 @@ enum Slot {
 impl Replies {
     pub(crate) fn new(nodes: usize) -> Self {
         let slots = (0..nodes).map(|_| Slot::Empty).collect();
-        Self(Arc::new(Mutex::new(State {
-            slots,
-            pending: 0,
-            received: 0,
-            wake_after: 1,
-            wake_for_errors: false,
-            wanted: true,
-            waker: None,
-            answered: 0,
-            majority: None,
-        })))
+        Self(Arc::new(Mutex::new(State { slots, wake_after: 1, wanted: true, ..State::default() })))
     }
 
     /// The sender for a node's reply. A node has one pending reply at a time.
