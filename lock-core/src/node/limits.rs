@@ -54,6 +54,11 @@ pub(super) fn parse_number(digits: &str) -> Option<u64> {
     digits.parse().ok().filter(|number| *number <= MAX_TOKEN)
 }
 
+/// A number of waiters, as replies and wake-ups have it.
+pub(super) fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// Refuses a number that no node has counted to.
 pub(super) fn check_number(number: u64, what: &str) -> Result<(), NodeError> {
     if number <= MAX_TOKEN { Ok(()) } else { Err(NodeError::Protocol { reply: format!("{number} {what}") }) }

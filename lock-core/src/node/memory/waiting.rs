@@ -12,6 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::ledger::Held;
 use super::waiting_queue::{Entry, NodeQueue};
+use crate::node::limits::count;
 use crate::node::{Kind, LockKeys, Position, QueuePosition, Reply, Request, Slots, Wakeup};
 use crate::random::WaiterId;
 
@@ -201,9 +202,7 @@ impl WaitingRoom {
     /// Offers the free lock to the first waiters. If this is a request of one of them, it need not be woken.
     fn offer(&mut self, keys: &LockKeys, caller: Option<WaiterId>, now: Duration) {
         let (queue, listeners) = (self.queues.entry(keys.queue().to_owned()).or_default(), &self.listeners);
-        queue.offer(caller, now, |waiter, before| {
-            wake(listeners, keys, waiter, u32::try_from(before).unwrap_or(u32::MAX))
-        });
+        queue.offer(caller, now, |waiter, before| wake(listeners, keys, waiter, count(before)));
     }
 }
 

@@ -3,7 +3,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::node::limits::{
-    MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, is_woken,
+    MAX_GONE, MAX_RESERVATIONS, MAX_WAITERS, MAX_WOKEN_READERS, QUEUE_TTL, RESERVED_TTL, WRITER_HEARD, count, is_woken,
 };
 use crate::node::{Kind, Position, RESERVATION_TTL, Request, SlotOffer};
 use crate::random::WaiterId;
@@ -111,7 +111,7 @@ impl NodeQueue {
     pub(super) fn reservation(&self, now: Duration) -> Option<(WaiterId, Duration)> {
         let reserved = self.reserved.as_ref()?;
         let (waiter, _) = reserved.waiters.get(reserved.index(now))?;
-        let all = u32::try_from(reserved.waiters.len()).unwrap_or(u32::MAX) * RESERVATION_TTL;
+        let all = count(reserved.waiters.len()) * RESERVATION_TTL;
         Some((*waiter, reserved.began + all - now))
     }
 
@@ -121,14 +121,13 @@ impl NodeQueue {
         let reserved = self.reserved.as_ref()?;
         let behind =
             reserved.waiters.iter().skip(reserved.index(now) + 1).rev().position(|(other, _)| *other == waiter);
-        let from_then_on = behind.map_or(0, |behind| u32::try_from(behind + 1).unwrap_or(u32::MAX));
+        let from_then_on = behind.map_or(0, |behind| count(behind + 1));
         Some(remaining - from_then_on * RESERVATION_TTL)
     }
 
     /// How many wait, of those that are not forgotten.
     pub(super) fn count(&self, now: Duration) -> u32 {
-        let waiters = if self.expires > now { self.waiters.len() } else { 0 };
-        u32::try_from(waiters).unwrap_or(u32::MAX)
+        if self.expires > now { count(self.waiters.len()) } else { 0 }
     }
 
     pub(super) fn first(&self) -> Option<WaiterId> {
@@ -155,7 +154,6 @@ impl NodeQueue {
         // The last go without a place, and try again by timer. The waiter that waits longest keeps its place.
         self.waiters.truncate(MAX_WAITERS);
         let behind = self.waiters.len().checked_sub(ahead + 1)?;
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Some(Position { ahead: count(ahead), behind: count(behind), anew })
     }
 

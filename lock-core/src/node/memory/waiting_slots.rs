@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::waiting::{Attempt, Holds, WaitingRoom, send};
 use super::waiting_queue::{Called, Entry};
-use crate::node::limits::{MAX_PAIRED, is_woken};
+use crate::node::limits::{MAX_PAIRED, count, is_woken};
 use crate::node::{LockKeys, RESERVATION_TTL, Reply, Request, SlotOffer, Slots, Wakeup};
 use crate::random::WaiterId;
 
@@ -109,7 +109,7 @@ impl WaitingRoom {
         }
         if has_news {
             for (number, follower) in (1..).zip(followers).filter(|(number, _)| is_woken(*number, false)) {
-                tell(follower, 1 + (u32::try_from(number - 1).unwrap_or(u32::MAX)) / free.count(), 0, Slots::default());
+                tell(follower, 1 + count(number - 1) / free.count(), 0, Slots::default());
             }
         }
         pairs

@@ -4,6 +4,7 @@ use super::classify::node_error;
 use super::paths::{Paths, evicted_from};
 use super::session::{Session, children, data, number};
 use super::transaction::Failed;
+use crate::node::limits::count;
 use crate::node::{EVICTION_GAP, Holder, LockState, Look, NodeError};
 use crate::random::{Epoch, OwnerId};
 
@@ -56,7 +57,7 @@ impl Session {
                 remaining: holder.as_ref().filter(|holder| **holder == nobody).map(|_| EVICTION_GAP),
                 holder,
                 fence: data(fence)?.map_or(Ok(0), number)?.max(floor),
-                waiters: u32::try_from(children(queue)?.len()).unwrap_or(u32::MAX),
+                waiters: count(children(queue)?.len()),
                 readers: Vec::new(),
                 evicted: barred.iter().filter_map(|(entry, _)| evicted_from(entry, keys)).collect(),
             })

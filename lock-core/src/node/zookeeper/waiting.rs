@@ -19,7 +19,7 @@ use super::session::{Session, if_present};
 use super::waiting_places::Watched;
 use super::wakeups::AT_HEAD;
 use crate::mutex::Mutex;
-use crate::node::limits::MAX_WAITERS;
+use crate::node::limits::{MAX_WAITERS, count};
 use crate::node::{Kind, LockKeys, MAX_RESERVATIONS, NodeError, Position, RESERVATION_TTL, SlotOffer, Slots};
 use crate::random::WaiterId;
 
@@ -272,10 +272,6 @@ fn turn_after(before: u32, free: Duration) -> (Turn, usize) {
 fn turns_in(free: Duration) -> usize {
     let turns = free.as_millis() / RESERVATION_TTL.as_millis();
     usize::try_from(turns).unwrap_or(usize::MAX).min(AT_HEAD)
-}
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use zookeeper_client::{Error, EventType};
 
 use super::session::{Session, if_present};
 use super::waiting_places::Watched;
+use crate::node::limits::count;
 use crate::node::{Slots, Wakeup, Wakeups};
 
 /// How many of those at the head of a queue watch the lock itself. Each of the others watches the one before it, so that a release
@@ -132,10 +133,9 @@ impl Session {
     /// Says that a lock is free, and how many are before this manager.
     fn wake(&self, lock_key: String, ahead: usize) {
         let known = self.known();
-        let before = u32::try_from(ahead).unwrap_or(u32::MAX);
         if let Some(listener) = &known.listener {
             // If that many were not heard, this one is not missed either: it only saves time.
-            _ = listener.try_send(Wakeup { lock_key, before, free: Slots::default() });
+            _ = listener.try_send(Wakeup { lock_key, before: count(ahead), free: Slots::default() });
         }
     }
 }
