@@ -79,7 +79,7 @@ impl Delegate {
         let (clock, set) = (cluster.clock(), cluster.membership().roster().map(|roster| roster.set));
         let Some(set) = set.filter(|_| clock > 0) else { return Err(DelegateError::NoClock { resource }) };
         let not_after = clock.saturating_add(u64::try_from(expires_in.as_micros()).unwrap_or(u64::MAX));
-        let (token, nonce) = (lease.token().get(), engine.random.number());
+        let (token, nonce) = (lease.token().get(), engine.cluster.random.number());
         let claims = Claims { set, audience, resource: resource.clone(), token, kind: lease.kind(), not_after, nonce };
         let text = claims.sign(lease.owner());
         // Counted before the lease is asked, so that one that is released meanwhile knows of it.

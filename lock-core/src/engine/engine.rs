@@ -7,12 +7,10 @@ use super::Background;
 use super::line::AttemptLines;
 use super::queue_position::Leaving;
 use crate::cluster::Cluster;
-use crate::random::Random;
 
-/// What all locks of one shard share: the cluster, the randomness, and the background work of the manager.
+/// What all locks of one shard share: the cluster, and the background work of the manager.
 pub(crate) struct Engine {
     pub(crate) cluster: Arc<Cluster>,
-    pub(crate) random: Arc<Random>,
     pub(crate) background: Background,
     pub(super) lines: AttemptLines,
     pub(super) leaving: Leaving,
@@ -23,9 +21,8 @@ impl Engine {
     /// An engine over a cluster, whose nodes are kept up to date in the background.
     pub(crate) fn new(cluster: Arc<Cluster>, background: &Background, node_timeout: Option<Duration>) -> Self {
         background.home.keep(&cluster);
-        let random = Arc::clone(&cluster.random);
         let (lines, leaving) = (AttemptLines::new(cluster.size()), Leaving::default());
-        Self { cluster, random, background: background.clone(), lines, leaving, node_timeout }
+        Self { cluster, background: background.clone(), lines, leaving, node_timeout }
     }
 
     /// Runs work in the background, tracked: on the runtime of the caller or, if there is none, because a guard may be dropped

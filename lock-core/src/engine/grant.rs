@@ -53,7 +53,7 @@ impl Grant {
         let (engine, keys, tracked) = (Arc::clone(engine), keys.clone(), engine.background.tracker.token());
         // A new owner id for each attempt. With one that is used again, a late release of the last attempt would delete the key
         // of this one.
-        let (owner, sent) = (engine.random.owner(), Instant::now());
+        let (owner, sent) = (engine.cluster.random.owner(), Instant::now());
         Box::new(Self {
             engine,
             footprint: Footprint { keys, owner, ttl, nodes, position },

@@ -132,7 +132,7 @@ impl Engine {
             let (answers, now) = (&self.cluster.answers, Instant::now());
             answers.outage().attempt_failed(answers.time_of(began), answers.time_of(now));
             let (votes, node_timeout) = (failed.votes.clone(), self.configured_timeout(ttl));
-            let next_probe = now + self.random.jitter(PROBE_PAUSE);
+            let next_probe = now + self.cluster.random.jitter(PROBE_PAUSE);
             *self.lines.last_failure.lock() = Some(LastFailure { votes, node_timeout, next_probe });
             if self.outage_lasts() {
                 self.lines.outage.notify_waiters();
@@ -162,7 +162,7 @@ impl Engine {
             return Some(last.votes.clone());
         }
         // This caller makes the attempt that the others are answered with.
-        last.next_probe = now + self.random.jitter(PROBE_PAUSE);
+        last.next_probe = now + self.cluster.random.jitter(PROBE_PAUSE);
         None
     }
 }

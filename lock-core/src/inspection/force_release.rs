@@ -143,7 +143,7 @@ impl ForceRelease {
                 }
             }
             // With jitter: another forced release may be racing for the same fence.
-            sleep(self.engine.random.jitter(PAUSE)).await;
+            sleep(self.engine.cluster.random.jitter(PAUSE)).await;
         }
     }
 

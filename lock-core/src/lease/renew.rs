@@ -72,7 +72,7 @@ pub(super) async fn renew(
 /// over, or a connection that is made again, takes less than the two thirds of the time to live that are left for retries. At the end of
 /// the validity at the latest, to end the lease then.
 fn retry_at(engine: &Engine, lease: &Lease) -> Instant {
-    Instant::now() + engine.random.jitter(lease.ttl() / 24).min(lease.remaining())
+    Instant::now() + engine.cluster.random.jitter(lease.ttl() / 24).min(lease.remaining())
 }
 
 /// The nodes lost the lock of a lease.

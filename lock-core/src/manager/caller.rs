@@ -112,7 +112,7 @@ impl<'a> Caller<'a> {
     /// released on a runtime with one thread.
     pub(super) async fn answer_behind(&self, last: LastAttempt) -> LockError {
         if last.had_no_quorum {
-            sleep_until(self.started() + self.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
+            sleep_until(self.started() + self.shard.engine.cluster.random.jitter(MIN_ANSWER_TIME)).await;
         } else {
             let_others_run().await;
         }
@@ -154,7 +154,7 @@ impl<'a> Caller<'a> {
         }
         // Only then: that a lock is held is known from replies, so a caller that asks again at once has waited for a round trip.
         if failed.failure == Failure::NoQuorum {
-            sleep_until(self.started() + self.shard.engine.random.jitter(MIN_ANSWER_TIME)).await;
+            sleep_until(self.started() + self.shard.engine.cluster.random.jitter(MIN_ANSWER_TIME)).await;
         }
         self.failed(failed)
     }

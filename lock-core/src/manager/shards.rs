@@ -31,7 +31,7 @@ impl Shard {
 
     /// A slot for the only other attempt of a caller that a slot was refused to.
     pub(super) fn any_free(&self, offers: &SlotOffers) -> Option<u32> {
-        offers.any_free(self.engine.cluster.size(), || self.engine.random.number())
+        offers.any_free(self.engine.cluster.size(), || self.engine.cluster.random.number())
     }
 
     /// The votes of the last attempt in a local queue. If it took the lock for another caller of this process, the nodes that

@@ -130,10 +130,10 @@ impl Caller<'_> {
     /// Pauses before another attempt after one without a majority, and waits until a majority votes: not beyond the caller's time,
     /// and not when the quorum has been lost for a second.
     async fn ride_out(&self, _place: Option<AttemptPlace<'_>>, pause: Duration) {
-        let Engine { cluster, random, background, .. } = &*self.shard.engine;
+        let Engine { cluster, background, .. } = &*self.shard.engine;
         let lost_for = cluster.answers.lost_for();
         // As long as the outage has lasted, so that the attempts of an outage are few, however many callers there are.
-        let pause = random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
+        let pause = cluster.random.jitter(pause.max(lost_for.min(MAX_PAUSE)));
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {
             sleep(pause).await;

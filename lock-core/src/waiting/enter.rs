@@ -9,6 +9,7 @@ use super::local_queue::LastAttempt;
 use super::local_queues::{Joined, LocalQueues};
 use super::turn::{Handover, LocalHold, Turn, Turns};
 use super::wakeups::Listener;
+use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::kind::Kind;
 use crate::node::LockKeys;
@@ -85,7 +86,7 @@ impl Turns {
 
     /// The keys to try first: the lock's, or those of the slot that is most likely to be free.
     pub(crate) fn first_keys(&self, resource: &Resource, kind: Kind) -> LockKeys {
-        let (keyspace, random) = (&self.engine.cluster.keyspace, &self.engine.random);
+        let Cluster { keyspace, random, .. } = &*self.engine.cluster;
         match kind {
             Kind::Write | Kind::Read => keyspace.keys(resource),
             Kind::Permit { of } => {

@@ -165,7 +165,8 @@ impl NodeWait {
         }
         wakeups.add_replies(&failed.offers);
         self.pause_after_splits(engine, failed, until).await;
-        let (cluster, random, now) = (&engine.cluster, &engine.random, Instant::now());
+        let (cluster, now) = (&engine.cluster, Instant::now());
+        let random = &cluster.random;
         let mut again = now + self.pause_for(engine, failed.queue, free_in);
         let (after_minority, after_majority) = (random.jitter(RESERVATION_TTL / 2), random.jitter(AGREEMENT));
         let after_change = now + random.jitter(RESERVATION_TTL / 2);
@@ -208,7 +209,7 @@ impl NodeWait {
         self.splits = if self.keys.slot().is_some() && failed.is_split() { self.splits.saturating_add(1) } else { 0 };
         if let Some(doubled) = self.splits.checked_sub(MAX_SPLITS) {
             let pause = SPLIT_PAUSE.0.saturating_mul(1_u32.checked_shl(doubled).unwrap_or(u32::MAX)).min(SPLIT_PAUSE.1);
-            sleep_until((Instant::now() + engine.random.jitter(pause)).min(until)).await;
+            sleep_until((Instant::now() + engine.cluster.random.jitter(pause)).min(until)).await;
         }
     }
 
@@ -219,7 +220,7 @@ impl NodeWait {
 
     /// How long to wait for a wake-up before the next attempt.
     fn pause_for(&mut self, engine: &Engine, queue: QueueReport, free_in: Option<Duration>) -> Duration {
-        let Engine { random, cluster, .. } = engine;
+        let (cluster, random) = (&engine.cluster, &engine.cluster.random);
         if queue.first_behind_stranger {
             // Its release wakes nobody. Other Redlocks pause for about as long.
             return random.jitter(self.pause.min(MAX_STRANGER_PAUSE));

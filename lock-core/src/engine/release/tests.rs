@@ -31,7 +31,7 @@ pub(in crate::engine) async fn engine_of<N: LockNode>(nodes: Vec<N>) -> Arc<Engi
 /// Releases what may be on these nodes.
 fn release(engine: &Arc<Engine>, nodes: NodeSet) -> Release {
     let keys = engine.cluster.keyspace.keys(&Resource::parse("r").unwrap());
-    let (owner, position) = (engine.random.owner(), QueuePosition::None);
+    let (owner, position) = (engine.cluster.random.owner(), QueuePosition::None);
     let tracked = Some(engine.background.tracker.token());
     Release::send(engine, &Footprint { keys, owner, ttl: TTL, nodes, position }, false, tracked)
 }
