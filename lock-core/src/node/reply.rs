@@ -69,8 +69,6 @@ impl Reply {
 pub struct Position {
     /// How many waiters are before it.
     pub ahead: u32,
-    /// How many waiters are behind it.
-    pub behind: u32,
     /// Whether it is a new one: the waiter had none, or has let its reservation pass. One that had a position, and was not woken,
     /// learns by this that wake-ups do not arrive.
     pub anew: bool,

@@ -153,8 +153,7 @@ impl NodeQueue {
         self.waiters.insert(ahead, entry);
         // The last go without a place, and try again by timer. The waiter that waits longest keeps its place.
         self.waiters.truncate(MAX_WAITERS);
-        let behind = self.waiters.len().checked_sub(ahead + 1)?;
-        Some(Position { ahead: count(ahead), behind: count(behind), anew })
+        (ahead < MAX_WAITERS).then(|| Position { ahead: count(ahead), anew })
     }
 
     /// Gives up the position and the reservation.

@@ -125,13 +125,13 @@ pub(super) fn decode(row: &Row) -> Result<Reply, NodeError> {
 fn read(row: &Row) -> Option<Result<Reply, NodeError>> {
     let kind: &str = row.try_get(0).ok()?;
     let number = || u64::try_from(row.try_get::<_, i64>(1).ok()?).ok();
-    let count = |column: usize| u32::try_from(row.try_get::<_, Option<i32>>(column).ok()??).ok();
-    let position = || Some(Position { ahead: count(2)?, behind: count(3)?, anew: kind == "held_anew" });
+    let ahead = || u32::try_from(row.try_get::<_, Option<i32>>(2).ok()??).ok();
+    let position = || Some(Position { ahead: ahead()?, anew: kind == "held_anew" });
     Some(Ok(match kind {
         "granted" => Reply::Granted { token: number()? },
         "held" | "held_anew" => {
             let remaining = Some(Duration::from_micros(number()?));
-            let offer = match row.try_get::<_, Option<&str>>(4).ok()? {
+            let offer = match row.try_get::<_, Option<&str>>(3).ok()? {
                 Some(offer) => Some(SlotOffer::parse(offer)?),
                 None => None,
             };

@@ -200,11 +200,9 @@ fn held(detail: &str, letter: &str) -> Option<Reply> {
         "-1" | "-2" => None,
         millis => Some(Duration::from_millis(parse_number(millis).or_else(|| parse_far(millis))?)),
     };
-    let position = match (words.next(), words.next()) {
-        (None, _) => None,
-        (Some(ahead), behind) => {
-            Some(Position { ahead: ahead.parse().ok()?, behind: behind?.parse().ok()?, anew: letter == "A" })
-        }
+    let position = match words.next() {
+        Some(ahead) => Some(Position { ahead: ahead.parse().ok()?, anew: letter == "A" }),
+        None => None,
     };
     Some(Reply::Held { remaining, stranger: letter == "S", position, offer })
 }

@@ -137,9 +137,7 @@ impl Session {
         }
         let at = at.flatten();
         let ahead = at.unwrap_or(names.len());
-        let behind = |at: usize| count(names.len() - at - 1);
-        let position =
-            at.filter(|at| *at < MAX_WAITERS).map(|at| Position { ahead: count(at), behind: behind(at), anew: false });
+        let position = at.filter(|at| *at < MAX_WAITERS).map(|at| Position { ahead: count(at), anew: false });
         if own.is_some() && position.is_none() {
             self.known().places.leave(keys.queue());
         }

@@ -116,7 +116,7 @@ async fn wait_raw(cluster: &MemoryCluster, resource: &str) {
         let (owner, since) = (OwnerId::from_bits(7), Some(NonZeroU64::MIN));
         let acquire = Operation::Acquire { owner, ttl: HOLD, hint: 0, tokens: 1, since, kind: Kind::Write };
         let reply = cluster.raw(node).await.send(resource, acquire).await;
-        let position = Some(Position { ahead: 0, behind: 0, anew: true });
+        let position = Some(Position { ahead: 0, anew: true });
         assert!(matches!(reply, Ok(Reply::Held { position: at, .. }) if at == position), "{reply:?}");
     }
 }

@@ -41,7 +41,7 @@ CREATE FUNCTION pg_temp.lock_votes(
   session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
   kinds text[], keys text[], queues text[], fences integer[], owners uuid[], ttls bigint[], numbers bigint[], tokens integer[],
   sinces bigint[], reading boolean[], alone boolean[], permits integer[]
-) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer, offer text) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (reply text, number bigint, ahead integer, offer text) LANGUAGE plpgsql AS $$
 DECLARE
   moment timestamptz; least_token bigint; memory text; is_vote boolean := false;
   kind text; lock_key text; of_queue text; fence_id integer; owner_id uuid; new_end timestamptz; since_us bigint; is_reader boolean;
@@ -56,7 +56,7 @@ BEGIN
   END IF;
 
   FOR i IN 1 .. cardinality(kinds) LOOP
-    reply := usual_replies[i]; number := usual_numbers[i]; ahead := NULL; behind := NULL; offer := NULL;
+    reply := usual_replies[i]; number := usual_numbers[i]; ahead := NULL; offer := NULL;
     IF reply IS NOT NULL THEN
       is_vote := is_vote OR reply <> 'released';
       RETURN NEXT;
@@ -65,7 +65,7 @@ BEGIN
     IF least_token IS NULL THEN
       SELECT n.floor, n.run_id INTO least_token, memory FROM locks.node n WHERE n.keyspace = space AND n.epoch = of_epoch;
       IF NOT FOUND THEN
-        RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::integer, NULL::text FROM unnest(kinds);
+        RETURN QUERY SELECT 'unadmitted', NULL::bigint, NULL::integer, NULL::text FROM unnest(kinds);
         RETURN;
       END IF;
     END IF;
@@ -91,17 +91,17 @@ BEGIN
       IF is_ours AND (is_reader OR NOT is_shared) THEN
         reply := 'granted'; number := last_token; is_vote := true;
       ELSIF permits[i] > 0 AND (is_barred OR held_until IS NOT NULL OR has_queue) THEN
-        SELECT t.reply, t.number, t.ahead, t.behind, t.offer INTO reply, number, ahead, behind, offer FROM
+        SELECT t.reply, t.number, t.ahead, t.offer INTO reply, number, ahead, offer FROM
           pg_temp.lock_slot_turn(space, of_queue, pg_temp.lock_slot_of(lock_key), is_barred OR held_until IS NOT NULL, caller, polling,
             since_us, permits[i], moment) t;
       ELSIF is_barred OR held_until IS NOT NULL AND NOT (is_shared AND is_reader) THEN
         reply := 'held'; number := coalesce(pg_temp.lock_micros(held_until - moment), 0);
         IF has_queue OR since_us > 0 THEN
-          SELECT w.reply, w.ahead, w.behind INTO reply, ahead, behind FROM
+          SELECT w.reply, w.ahead INTO reply, ahead FROM
             pg_temp.lock_wait(lock_key, is_shared, caller, polling, since_us, is_reader, moment) w;
         END IF;
       ELSIF has_queue THEN
-        SELECT t.reply, t.number, t.ahead, t.behind INTO reply, number, ahead, behind FROM
+        SELECT t.reply, t.number, t.ahead INTO reply, number, ahead FROM
           pg_temp.lock_turn(space, lock_key, held_until, caller, polling, since_us, is_reader, moment) t;
       END IF;
       IF reply IS NULL THEN

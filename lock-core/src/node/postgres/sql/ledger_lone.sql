@@ -6,7 +6,7 @@ CREATE FUNCTION pg_temp.lock_vote(
   session text, space text, of_epoch text, caller uuid, polling boolean, all_fences integer[],
   kind text, lock_key text, of_queue text, fence_id integer, owner_id uuid, ttl bigint, hint bigint, token_count integer,
   since_us bigint, is_reader boolean, permit_count integer
-) RETURNS TABLE (reply text, number bigint, ahead integer, behind integer, offer text) LANGUAGE plpgsql AS $$
+) RETURNS TABLE (reply text, number bigint, ahead integer, offer text) LANGUAGE plpgsql AS $$
 DECLARE moment timestamptz; memory text; is_vote boolean;
 BEGIN
   moment := pg_temp.lock_begin(session, all_fences);

@@ -9,7 +9,7 @@
 -- caller has in the queue, which it enters if it waits.
 CREATE FUNCTION pg_temp.lock_turn(
   space text, lock_key text, held_until timestamptz, caller uuid, polling boolean, since_us bigint, is_reader boolean,
-  moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer, OUT behind integer
+  moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer
 ) LANGUAGE plpgsql AS $$
 DECLARE anew boolean := false; waits boolean := since_us > 0; turn record; first uuid;
 BEGIN
@@ -24,7 +24,7 @@ BEGIN
         ORDER BY w.since, w.reads, w.polls, w.waiter LIMIT 1;
       IF first IS NULL OR waits AND first = caller THEN RETURN; END IF;
       IF waits THEN
-        SELECT p.ahead, p.behind, p.anew INTO ahead, behind, anew
+        SELECT p.ahead, p.anew INTO ahead, anew
           FROM pg_temp.lock_enter(lock_key, caller, polling, since_us, is_reader, moment) p;
       END IF;
       PERFORM pg_temp.lock_offer(space, lock_key, CASE WHEN waits THEN caller END, moment);
@@ -34,7 +34,7 @@ BEGIN
     number := CASE WHEN waits THEN turn.until_caller ELSE turn.remaining END;
   END IF;
   IF waits AND ahead IS NULL THEN
-    SELECT p.ahead, p.behind, p.anew INTO ahead, behind, anew
+    SELECT p.ahead, p.anew INTO ahead, anew
       FROM pg_temp.lock_enter(lock_key, caller, polling, since_us, is_reader, moment) p;
   END IF;
   reply := CASE WHEN anew THEN 'held_anew' ELSE 'held' END;
@@ -43,13 +43,13 @@ END $$;
 -- The lock cannot be granted to the caller. One that waits enters the queue. Returns the reply, and which position the caller has.
 CREATE FUNCTION pg_temp.lock_wait(
   lock_key text, is_shared boolean, caller uuid, polling boolean, since_us bigint, is_reader boolean, moment timestamptz,
-  OUT reply text, OUT ahead integer, OUT behind integer
+  OUT reply text, OUT ahead integer
 ) LANGUAGE plpgsql AS $$
 DECLARE anew boolean := false;
 BEGIN
   PERFORM pg_temp.lock_expire_queue(lock_key, moment);
   IF since_us > 0 THEN
-    SELECT p.ahead, p.behind, p.anew INTO ahead, behind, anew
+    SELECT p.ahead, p.anew INTO ahead, anew
       FROM pg_temp.lock_enter(lock_key, caller, polling, since_us, is_reader, moment) p;
     IF ahead IS NOT NULL AND NOT is_reader AND is_shared THEN PERFORM pg_temp.lock_hear(lock_key, caller, moment); END IF;
   END IF;

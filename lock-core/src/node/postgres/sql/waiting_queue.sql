@@ -66,12 +66,13 @@ BEGIN
     ELSE remaining END;
 END $$;
 
--- Enters the queue. Returns how many are ahead and how many behind, and whether the caller had no position or let its reservation pass;
--- or nothing if there is no room.
+-- Enters the queue. Returns how many are ahead, and whether the caller had no position or let its reservation pass; or nothing if there is
+-- no room.
 CREATE FUNCTION pg_temp.lock_enter(
   lock_key text, caller uuid, polling boolean, since_us bigint, is_reader boolean, moment timestamptz,
-  OUT ahead integer, OUT behind integer, OUT anew boolean
+  OUT ahead integer, OUT anew boolean
 ) LANGUAGE plpgsql AS $$
+DECLARE total integer;
 BEGIN
   INSERT INTO locks.queue VALUES (lock_key, moment + interval '@QUEUE_TTL@ ms')
     ON CONFLICT (key) DO UPDATE SET expires = excluded.expires;
@@ -84,17 +85,16 @@ BEGIN
     ON CONFLICT (key, waiter) DO UPDATE SET since = excluded.since, reads = excluded.reads, polls = excluded.polls
       WHERE (w.since, w.reads, w.polls) <> (excluded.since, excluded.reads, excluded.polls);
   SELECT count(*) FILTER (WHERE (w.since, w.reads, w.polls, w.waiter) < (since_us, is_reader, polling, caller)), count(*)
-    INTO ahead, behind FROM locks.waiter w WHERE w.key = lock_key;
+    INTO ahead, total FROM locks.waiter w WHERE w.key = lock_key;
   -- The youngest goes: who has waited for longer must not be pushed out by newcomers.
-  IF behind > @MAX_WAITERS@ THEN
+  IF total > @MAX_WAITERS@ THEN
     DELETE FROM locks.waiter w USING (
       SELECT y.waiter FROM locks.waiter y WHERE y.key = lock_key
         ORDER BY y.since DESC, y.reads DESC, y.polls DESC, y.waiter DESC LIMIT 1
     ) AS youngest WHERE w.key = lock_key AND w.waiter = youngest.waiter;
-    behind := behind - 1;
+    -- If that is the caller, it has no position.
+    ahead := nullif(ahead, total - 1);
   END IF;
-  behind := behind - ahead - 1;
-  IF behind < 0 THEN ahead := NULL; behind := NULL; END IF;
 END $$;
 
 -- Reserves the free lock for the first waiters, and wakes some of them. Those that nobody listens for are removed. The caller, if it

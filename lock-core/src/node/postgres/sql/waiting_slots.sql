@@ -74,10 +74,10 @@ END $$;
 -- Enters the queue, as `lock_enter`. What the caller was told before counts only if it hears of this by the reply.
 CREATE FUNCTION pg_temp.lock_enter_for_slot(
   of_queue text, caller uuid, polling boolean, since_us bigint, most integer, is_answered boolean, moment timestamptz,
-  OUT ahead integer, OUT behind integer, OUT anew boolean
+  OUT ahead integer, OUT anew boolean
 ) LANGUAGE plpgsql AS $$
 BEGIN
-  SELECT e.ahead, e.behind, e.anew INTO ahead, behind, anew
+  SELECT e.ahead, e.anew INTO ahead, anew
     FROM pg_temp.lock_enter(of_queue, caller, polling, since_us, false, moment) e;
   UPDATE locks.waiter w SET permits = most, called = CASE WHEN is_answered AND NOT anew THEN w.called END,
     offer = CASE WHEN is_answered AND NOT anew THEN w.offer END WHERE w.key = of_queue AND w.waiter = caller;
@@ -86,11 +86,11 @@ END $$;
 -- Whether the caller may be granted a slot. Returns nothing if it may. Otherwise the reply, with what it may take instead: see `Reply::Held`.
 CREATE FUNCTION pg_temp.lock_slot_turn(
   space text, of_queue text, slot integer, is_refused boolean, caller uuid, polling boolean, since_us bigint, most integer,
-  moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer, OUT behind integer, OUT offer text
+  moment timestamptz, OUT reply text, OUT number bigint, OUT ahead integer, OUT offer text
 ) LANGUAGE plpgsql AS $$
 DECLARE
   waits boolean := since_us > 0; is_known boolean := pg_temp.lock_expire_queue(of_queue, moment);
-  anew boolean := false; all_free integer[]; held_for bigint; own text; place integer; room integer;
+  anew boolean := false; all_free integer[]; held_for bigint; own text; place integer;
 BEGIN
   IF is_known AND NOT waits THEN
     -- It passes nobody but those that are gone, or were told and did not come.
@@ -101,7 +101,7 @@ BEGIN
     (NOT waits OR EXISTS (SELECT FROM locks.waiter w WHERE w.key = of_queue AND w.waiter <> caller))) THEN RETURN; END IF;
   SELECT s.free, s.held_for INTO all_free, held_for FROM pg_temp.lock_slots(of_queue, most, moment) s;
   IF waits THEN
-    SELECT e.ahead, e.behind, e.anew INTO place, room, anew
+    SELECT e.ahead, e.anew INTO place, anew
       FROM pg_temp.lock_enter_for_slot(of_queue, caller, polling, since_us, most, true, moment) e;
     PERFORM pg_temp.lock_pair(space, of_queue, caller, NULL, moment);
     SELECT w.offer INTO own FROM locks.waiter w WHERE w.key = of_queue AND w.waiter = caller;
@@ -112,7 +112,7 @@ BEGIN
     own := pg_temp.lock_offer_of(all_free[1], all_free, most);
   END IF;
   reply := CASE WHEN anew THEN 'held_anew' ELSE 'held' END;
-  ahead := place; behind := room; offer := own;
+  ahead := place; offer := own;
   number := CASE WHEN all_free = '{}' THEN held_for
     ELSE @RESERVATION_US@ * greatest(1, coalesce(place, 0) / cardinality(all_free)) END;
 END $$;

@@ -32,9 +32,9 @@
 --
 -- The reply is one string, which clients parse faster than an array, with a line for each request in the order of KEYS:
 --   acquire           the last of the granted tokens; H and for how many ms the lock is held or kept for another, followed by how
---                     many waiters are before the caller and how many behind, if it is in the queue; of a slot, also an
---                     's', the slot that is proposed to the caller, and those that it may take; A instead of H if it had no
---                     position there, or let its reservation pass, and S if the holder is a stranger; T if the key is of another type, and so no lock
+--                     many waiters are before the caller, if it is in the queue; of a slot, also an 's', the slot that is
+--                     proposed to the caller, and those that it may take; A instead of H if it had no position there, or let
+--                     its reservation pass, and S if the holder is a stranger; T if the key is of another type, and so no lock
 --   release           D deleted, N not the owner
 --   confirm           C confirmed, R and the fence: refused
 --   extend, replace,

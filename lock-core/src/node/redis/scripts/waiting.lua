@@ -187,7 +187,7 @@ end
 local function must_wait(lock_key, holder, refusal, since, reads)
   if is_slot(lock_key) then return of_slots().must_wait(lock_key, holder, refusal, since) end
   if not refusal and not marks[lock_key] then return end
-  local waits, remaining, ahead, behind, anew = since ~= '0', refusal, nil, nil, nil
+  local waits, remaining, ahead, anew = since ~= '0', refusal, nil, nil
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
   waited[lock_key] = waits
   if refusal then
@@ -203,15 +203,15 @@ local function must_wait(lock_key, holder, refusal, since, reads)
       local first = try('ZRANGE', queue_key(lock_key), 0, 0)[1]
       if not first or waits and is_caller(first) then return end
       -- Before the offer, so that the caller has the place among them that its time gives it.
-      if waits then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
+      if waits then ahead, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
       reserved = offer(lock_key, waits)
     end
     if not reserved or waits and is_caller(reserved[reserved.now]) then return end
     remaining = waits and of_positions().until_reserved(reserved) or reserved.remaining
   end
-  if waits and not ahead then ahead, behind, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
+  if waits and not ahead then ahead, anew = of_positions().enter(lock_key, since, reads, reservations[lock_key]) end
   if ahead and not reads and holder == SHARED then of_readers().hear(lock_key, WOKEN) end
-  return (stranger and 'S' or anew and 'A' or 'H') .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
+  return (stranger and 'S' or anew and 'A' or 'H') .. remaining .. (ahead and ' ' .. ahead or '')
 end
 
 -- The lock is acquired. A caller that waited needs no position any longer, and those that let their reservation pass lose theirs.

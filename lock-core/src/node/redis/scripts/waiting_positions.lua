@@ -23,8 +23,8 @@ local function came_late(lock_key, reserved)
   return late
 end
 
--- Enters the queue, while the key is reserved for these. Returns how many are ahead and how many behind, and whether the caller had
--- no position or let its reservation pass; or nothing if there is no room.
+-- Enters the queue, while the key is reserved for these. Returns how many are ahead, and whether the caller had no position or let its
+-- reservation pass; or nothing if there is no room.
 local function enter(lock_key, since, reads, reserved)
   local queued, caller = waiting.queue_key(lock_key), reads and READER or WAITER
   local anew = reserved and came_late(lock_key, reserved)
@@ -39,14 +39,12 @@ local function enter(lock_key, since, reads, reserved)
   end
   -- The queue of a lock that nobody asks for any more goes by itself: processes die without leaving it.
   try('PEXPIRE', queued, QUEUE_TTL)
-  local count = call('ZCARD', queued)
-  if count > MAX_WAITERS then
+  if call('ZCARD', queued) > MAX_WAITERS then
     -- The youngest: who has waited for longer must not be pushed out by newcomers.
     try('ZREM', queued, unpack(try('ZRANGE', queued, -1, -1)))
-    count = count - 1
   end
   local ahead = call('ZRANK', queued, caller)
-  if ahead then return ahead, count - ahead - 1, anew end
+  if ahead then return ahead, anew end
 end
 
 -- For how many ms the key is reserved before it is for the caller; or before it is free, if it never is.

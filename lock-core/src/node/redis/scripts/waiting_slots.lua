@@ -129,15 +129,15 @@ local function pair(lock_key, caller, freed)
   return offers, permits, by_slot
 end
 
--- Enters the queue. Returns how many are ahead and how many behind, and whether the caller had no position; or nothing if there is no room.
--- What it was told before counts only if it hears of this by the reply.
+-- Enters the queue. Returns how many are ahead, and whether the caller had no position; or nothing if there is no room. What it was
+-- told before counts only if it hears of this by the reply.
 local function enter(lock_key, since, permits, is_answered)
-  local ahead, behind, anew = positions.enter(lock_key, since, false, false)
+  local ahead, anew = positions.enter(lock_key, since, false, false)
   local asks = asks_key(lock_key)
   local said = is_answered and not anew and try('HMGET', asks, WOKEN)[1]
   if ahead then try('HSET', asks, WOKEN, permits .. (said and string.match(said, ' .*') or '')) end
   try('PEXPIRE', asks, QUEUE_TTL)
-  return ahead, behind, anew
+  return ahead, anew
 end
 
 local function leave(lock_key)
@@ -159,14 +159,14 @@ end
 -- The reply to an acquire that has to wait: see waiting.lua.
 local function must_wait(lock_key, holder, refusal, since)
   local slot, since_us, permits = tonumber(string.match(lock_key, '(%d+)}$')), string.match(since, '^(%d+)k?(%d*)$')
-  local waits, offer, ahead, behind, anew = since_us ~= '0', nil, nil, nil, nil
+  local waits, offer, ahead, anew = since_us ~= '0', nil, nil, nil
   permits, waited[lock_key] = tonumber(permits) or slot + 1, waits
   -- Who does not wait passes nobody but those that are gone, or were told and did not come.
   if not waits and marks[lock_key] then pair(lock_key) end
   local first = marks[lock_key] and try('ZRANGE', waiting.queue_key(lock_key), 0, 1) or {}
   if not refusal and not (waits and first[2] or first[1] and not (waits and waiting.is_caller(first[1]))) then return end
   if waits then
-    ahead, behind, anew = enter(lock_key, since_us or since, permits, true)
+    ahead, anew = enter(lock_key, since_us or since, permits, true)
     local offers, all_permits, by_slot = pair(lock_key, WOKEN)
     offer = offers[WOKEN]
     local other = by_slot[slot]
@@ -180,7 +180,7 @@ local function must_wait(lock_key, holder, refusal, since)
   -- As many as there are free slots have their turn at once.
   local remaining = free[1] and RESERVATION_TTL * math.max(1, math.floor((ahead or 0) / #free)) or held_for(lock_key, permits)
   local stranger = holder and string.sub(holder, 1, #OWNER_PREFIX) ~= OWNER_PREFIX
-  return (stranger and 'S' or anew and 'A' or 'H') .. remaining .. (ahead and ' ' .. ahead .. ' ' .. behind or '')
+  return (stranger and 'S' or anew and 'A' or 'H') .. remaining .. (ahead and ' ' .. ahead or '')
     .. (offer and ' s' .. offer or '')
 end
 
