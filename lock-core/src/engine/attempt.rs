@@ -234,7 +234,7 @@ impl<'a> Attempt<'a> {
         // Before the record, as when an attempt is dropped.
         drop(acquires);
         match decided {
-            Step::Granted { token, .. } => Ok(record.won(*token, wanted.tokens)),
+            Step::Granted { token } => Ok(record.won(*token, wanted.tokens)),
             Step::Failed(failure) => Err(record.lost(*failure)),
             Step::Wait | Step::Confirm { .. } => Err(record.lost(Failure::NoQuorum)),
         }

@@ -63,8 +63,6 @@ pub enum Step {
     Granted {
         /// The first of the reserved tokens.
         token: u64,
-        /// The remaining validity.
-        validity: Duration,
     },
     /// The attempt failed. Release what may have been granted.
     Failed(Failure),
@@ -223,14 +221,12 @@ impl Acquisition {
 
     fn decide(&mut self, token: u64, elapsed: Duration) -> Step {
         // Judged at the end, with the time that all rounds took: a majority is worth nothing when its keys are about to expire.
-        match validity(self.terms.ttl, elapsed) {
-            Some(validity) if validity >= self.terms.min_validity => {
-                self.phase = Phase::Decided;
-                let others = self.terms.tokens.saturating_sub(1);
-                Step::Granted { token: token.saturating_sub(others.into()), validity }
-            }
-            _ => self.fail(Failure::Expired),
+        if validity(self.terms.ttl, elapsed).is_none_or(|left| left < self.terms.min_validity) {
+            return self.fail(Failure::Expired);
         }
+        self.phase = Phase::Decided;
+        let others = self.terms.tokens.saturating_sub(1);
+        Step::Granted { token: token.saturating_sub(others.into()) }
     }
 
     /// Fails if the votes show why, and waits for more of them otherwise: a caller waits for its turn when the lock is held, and is told

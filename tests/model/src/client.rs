@@ -154,7 +154,7 @@ impl LockModel {
                 proposal.token = to_u8(token);
                 nodes.into_iter().filter(|_| !is_refused).for_each(|node| proposal.nodes.insert(node));
             }
-            Step::Granted { token, .. } => self.hold(state, client, token),
+            Step::Granted { token } => self.hold(state, client, token),
             Step::Failed(_) => {
                 self.coverage.mark(CoveragePoint::Failure);
                 self.end(state, client);

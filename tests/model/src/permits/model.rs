@@ -87,7 +87,7 @@ impl PermitsModel {
                     self.receive(state, client, node, Vote::Confirm(round, vote));
                 }
             }
-            Step::Granted { token, .. } => {
+            Step::Granted { token } => {
                 state.unordered_token |= token <= floor && !self.is(PermitsMutant::Counted);
                 state.granted[slot] = state.granted[slot].max(token);
                 state.clients[client].phase = PermitsPhase::Holding { slot, token };

@@ -124,7 +124,7 @@ impl QueueModel {
                 confirm.token = to_u8(token);
                 nodes.into_iter().for_each(|node| confirm.nodes.insert(node));
             }
-            Step::Granted { token, .. } => {
+            Step::Granted { token } => {
                 let token = to_u8(token);
                 state.unordered_token |= token <= attempt.floor;
                 state.token_without_majority |= !attempt.granted.are_majority();

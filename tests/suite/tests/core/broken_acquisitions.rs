@@ -63,7 +63,7 @@ impl Attempt {
                 self.fences[node] = Some(token);
             }
             match self.shipped.acquire_vote(node, vote, Duration::ZERO) {
-                Step::Granted { token, .. } => last = Some(token),
+                Step::Granted { token } => last = Some(token),
                 Step::Confirm { round, token: fence, nodes } => self.confirm = Some((round, fence, nodes)),
                 Step::Wait | Step::Failed(_) => {}
             }
@@ -108,7 +108,7 @@ impl Attempt {
                     }
                 };
                 match self.shipped.confirm_vote(node, round, vote, Duration::ZERO) {
-                    Step::Granted { token, .. } => return Some(token),
+                    Step::Granted { token } => return Some(token),
                     Step::Confirm { round, token: fence, nodes } => self.confirm = Some((round, fence, nodes)),
                     Step::Wait | Step::Failed(_) => {}
                 }
