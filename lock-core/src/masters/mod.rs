@@ -12,9 +12,6 @@ pub(crate) use self::health::ready;
 pub use self::members::{Members, Seat, SeatState};
 pub(crate) use self::members::{lower_max_ttl, members};
 pub use crate::error::{NotMember, Refusal};
-pub use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 pub use crate::node::InvalidReplication;
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-pub use crate::node::InvalidTls;
-pub use crate::node::InvalidUrl;
+pub use crate::node::{InvalidSetting, InvalidUrl};

@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use thiserror::Error;
 use tokio::time::timeout;
 
-use super::{NodeError, NodeFuture, Refusal};
+use super::{InvalidSetting, NodeError, NodeFuture, Refusal};
 
 /// How long a provider may take to answer. Less than an inspection may take, which connects.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -45,27 +44,6 @@ impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("user", &self.user).finish_non_exhaustive()
     }
-}
-
-/// Why a node cannot log in with `credentials`.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum InvalidCredentials {
-    /// There would be two logins.
-    #[error("{node} has a user or a password in its URL, and credentials gives both; remove them from the URL")]
-    InUrl {
-        /// The name of the node.
-        node: String,
-    },
-    /// The node does not ask for them.
-    #[error(
-        "credentials is for masters that are named with redis, redis_cluster, sentinel or postgres, and {node} is not; for one of nodes([...]), use \
-         the method credentials of RedisNode or PostgresNode; a factory logs in by itself"
-    )]
-    NoLogin {
-        /// The name of the node.
-        node: String,
-    },
 }
 
 /// Who is asked for credentials.
@@ -110,11 +88,10 @@ impl Login {
         provider: CredentialsProvider,
         node: &str,
         has_login: Option<bool>,
-    ) -> Result<Self, InvalidCredentials> {
-        let node = || node.to_owned();
+    ) -> Result<Self, InvalidSetting> {
         match has_login {
-            None => Err(InvalidCredentials::NoLogin { node: node() }),
-            Some(true) => Err(InvalidCredentials::InUrl { node: node() }),
+            None => Err(InvalidSetting::credentials(node)),
+            Some(true) => Err(InvalidSetting::credentials_beside_url(node)),
             Some(false) => Ok(Self(Some(provider))),
         }
     }

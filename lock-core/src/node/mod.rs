@@ -11,6 +11,7 @@ mod cluster_slot;
 pub mod conformance;
 mod credentials;
 mod forward;
+mod invalid_setting;
 mod invalid_url;
 mod keyspace;
 mod limits;
@@ -41,8 +42,9 @@ pub mod writing;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
+pub use self::credentials::Credentials;
 pub(crate) use self::credentials::CredentialsProvider;
-pub use self::credentials::{Credentials, InvalidCredentials};
+pub use self::invalid_setting::InvalidSetting;
 pub use self::invalid_url::InvalidUrl;
 pub(crate) use self::keyspace::ByQueue;
 pub use self::keyspace::{Keyspace, LockKeys};
@@ -65,8 +67,6 @@ pub use self::request::{Operation, QueuePosition, Request};
 pub(crate) use self::roster::whole_millis;
 pub use self::roster::{Ballot, Division, MemberId, Roster, Seat, SetId};
 pub use self::slots::{SlotOffer, Slots};
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-pub use self::tls::InvalidTls;
 pub(crate) use self::vote_timer::VoteReporter;
 #[cfg(feature = "zookeeper")]
 pub use self::zookeeper::ZooKeeperNode;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls_native_certs::load_native_certs;
-use thiserror::Error;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
@@ -17,18 +16,6 @@ use super::{NodeError, Refusal};
 
 /// How long the handshake may take. Shorter than connecting may, so that the error can say what was waited for.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(750);
-
-/// A configuration of TLS does not apply to a node.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "tls is for masters that are named with redis, redis_cluster, sentinel or postgres by a URL that asks for TLS (rediss://, \
-     sslmode=require), and {node} is not; for one of nodes([...]), use the method tls of RedisNode or PostgresNode; a factory secures its \
-     connections itself"
-)]
-pub struct InvalidTls {
-    /// The name of the node.
-    pub node: String,
-}
 
 /// Trusts what the system trusts.
 fn default_config() -> Result<TlsConnector, String> {

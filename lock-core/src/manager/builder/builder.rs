@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+#[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
 use super::connect::check_masters;
@@ -60,7 +60,7 @@ pub struct LockManagerBuilder {
     pub(super) replication: Option<(u32, Duration)>,
     pub(super) tolerate_eviction: bool,
     pub(super) credentials: Option<CredentialsProvider>,
-    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+    #[cfg(feature = "tls")]
     pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) prefix: String,
     pub(super) shards: u32,
@@ -87,7 +87,7 @@ impl Default for LockManagerBuilder {
             replication: None,
             tolerate_eviction: false,
             credentials: None,
-            #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+            #[cfg(feature = "tls")]
             tls: None,
             prefix: "lock:".to_owned(),
             shards: 1,

@@ -3,12 +3,9 @@ use thiserror::Error;
 use crate::delegation::InvalidAudience;
 use crate::error::{NodeError, Refusal, list_problems};
 use crate::limits::{InvalidName, OutOfRange};
-use crate::node::InvalidCredentials;
 #[cfg(feature = "redis")]
 use crate::node::InvalidReplication;
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-use crate::node::InvalidTls;
-use crate::node::InvalidUrl;
+use crate::node::{InvalidSetting, InvalidUrl};
 use crate::quorum::majority;
 
 /// Why a manager cannot be built from these settings, and the remedy.
@@ -22,25 +19,9 @@ pub enum ConfigError {
     #[cfg(feature = "redis")]
     #[error(transparent)]
     InvalidReplication(#[from] InvalidReplication),
-    /// `credentials` does not apply to a master, or its URL has a login.
+    /// `credentials`, `tls`, `replicated` or `tolerate_eviction` does not apply to a master.
     #[error(transparent)]
-    InvalidCredentials(#[from] InvalidCredentials),
-    /// `tls` does not apply to a master, or its URL does not ask for TLS.
-    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-    #[error(transparent)]
-    InvalidTls(#[from] InvalidTls),
-    /// A setting for Redis servers, `replicated` or `tolerate_eviction`, does not apply to a master of another store, or to one that was not
-    /// named by an address.
-    #[error(
-        "{setting} is for masters that are named with redis, redis_cluster, redis_factory or sentinel, and {node} is not; for a Redis server among \
-         the nodes([...]), use RedisNode::{setting}"
-    )]
-    NotRedis {
-        /// The setting.
-        setting: &'static str,
-        /// The name of the master.
-        node: String,
-    },
+    InvalidSetting(#[from] InvalidSetting),
     /// No masters were named.
     #[error("no masters: name an odd number of them with redis([...]) or nodes([...])")]
     NoNodes,

@@ -2,7 +2,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+#[cfg(feature = "tls")]
 use tokio_rustls::rustls::ClientConfig;
 
 use super::LockManagerBuilder;
@@ -177,7 +177,7 @@ impl LockManagerBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
+    #[cfg(feature = "tls")]
     pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Self {
         self.tls = Some(config.into());
         self

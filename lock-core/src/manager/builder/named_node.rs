@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-use tokio_rustls::rustls::ClientConfig;
-
 use super::check_nodes::check_nodes;
 use super::divide::Divided;
 use super::{ConfigError, LockManagerBuilder};
-#[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-use crate::node::InvalidTls;
 #[cfg(feature = "postgres")]
 use crate::node::PostgresNode;
 #[cfg(feature = "redis")]
 use crate::node::RedisNode;
-use crate::node::{CredentialsProvider, InvalidCredentials, LockNode};
+use crate::node::{InvalidSetting, LockNode};
 
 /// A master that a builder was given. What other settings make of it is not known before all of them are.
 pub(super) enum NamedNode {
@@ -36,29 +31,45 @@ impl NamedNode {
         }
     }
 
-    /// The node, by this configuration of TLS.
-    #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-    fn with_tls(self, config: &Arc<ClientConfig>) -> Result<Self, InvalidTls> {
+    /// The master, with those settings of a builder that are for it.
+    fn finish(self, with: &LockManagerBuilder) -> Result<Arc<dyn LockNode>, ConfigError> {
         match self {
             #[cfg(feature = "redis")]
-            Self::Redis(node) => node.tls(Arc::clone(config)).map(Self::Redis),
+            Self::Redis(mut node) => {
+                #[cfg(feature = "tls")]
+                if let Some(config) = &with.tls {
+                    node = node.tls(Arc::clone(config))?;
+                }
+                if let Some(provider) = &with.credentials {
+                    node = node.with_credentials(provider.clone())?;
+                }
+                if let Some((replicas, timeout)) = with.replication {
+                    node = node.replicated(replicas, timeout)?;
+                }
+                Ok(Arc::new(node.tolerate_eviction(with.tolerate_eviction)))
+            }
             #[cfg(feature = "postgres")]
-            Self::Postgres(node) => node.tls(Arc::clone(config)).map(Self::Postgres),
-            Self::Other(node) => Err(InvalidTls { node: node.name().to_owned() }),
-        }
-    }
-
-    /// The node, which asks the provider for its login.
-    fn with_credentials(self, provider: &CredentialsProvider) -> Result<Self, InvalidCredentials> {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(node) => node.with_credentials(provider.clone()).map(Self::Redis),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(node) => node.with_credentials(provider.clone()).map(Self::Postgres),
+            Self::Postgres(mut node) => {
+                #[cfg(feature = "tls")]
+                if let Some(config) = &with.tls {
+                    node = node.tls(Arc::clone(config))?;
+                }
+                if let Some(provider) = &with.credentials {
+                    node = node.with_credentials(provider.clone())?;
+                }
+                with.refuse_redis_settings(node.name())?;
+                Ok(Arc::new(node))
+            }
             Self::Other(node) => {
-                // Without a store that logs in, nobody asks it.
-                _ = provider;
-                Err(InvalidCredentials::NoLogin { node: node.name().to_owned() })
+                #[cfg(feature = "tls")]
+                if with.tls.is_some() {
+                    return Err(InvalidSetting::tls(node.name()).into());
+                }
+                if with.credentials.is_some() {
+                    return Err(InvalidSetting::credentials(node.name()).into());
+                }
+                with.refuse_redis_settings(node.name())?;
+                Ok(node)
             }
         }
     }
@@ -83,39 +94,20 @@ impl LockManagerBuilder {
         }
     }
 
+    /// Refuses settings for Redis servers, for a master that is none.
+    fn refuse_redis_settings(&self, node: &str) -> Result<(), InvalidSetting> {
+        if self.tolerate_eviction {
+            return Err(InvalidSetting::not_redis("tolerate_eviction", node));
+        }
+        if self.replication.is_some() {
+            return Err(InvalidSetting::not_redis("replicated", node));
+        }
+        Ok(())
+    }
+
     /// The masters, as all settings want them.
     fn finish(&self, nodes: Vec<Result<NamedNode, ConfigError>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
-        let finish = |named: Result<NamedNode, ConfigError>| {
-            let named = named?;
-            #[cfg(all(feature = "tls", any(feature = "redis", feature = "postgres")))]
-            let named = match &self.tls {
-                Some(config) => named.with_tls(config)?,
-                None => named,
-            };
-            let named = match &self.credentials {
-                Some(provider) => named.with_credentials(provider)?,
-                None => named,
-            };
-            match named {
-                #[cfg(feature = "redis")]
-                NamedNode::Redis(node) => {
-                    let node = node.tolerate_eviction(self.tolerate_eviction);
-                    Ok(Arc::new(match self.replication {
-                        Some((replicas, timeout)) => node.replicated(replicas, timeout)?,
-                        None => node,
-                    }) as Arc<dyn LockNode>)
-                }
-                #[cfg(feature = "redis")]
-                other if self.tolerate_eviction || self.replication.is_some() => {
-                    let setting = if self.tolerate_eviction { "tolerate_eviction" } else { "replicated" };
-                    Err(ConfigError::NotRedis { setting, node: other.name().to_owned() })
-                }
-                #[cfg(feature = "postgres")]
-                NamedNode::Postgres(node) => Ok(Arc::new(node) as Arc<dyn LockNode>),
-                NamedNode::Other(node) => Ok(node),
-            }
-        };
-        nodes.into_iter().map(finish).collect()
+        nodes.into_iter().map(|named| named?.finish(self)).collect()
     }
 
     /// The masters of each shard.

@@ -16,10 +16,8 @@ use super::worker::LastWords;
 use crate::forward_to_node;
 use crate::node::credentials::CredentialsProvider;
 use crate::node::link::PresentLink;
-#[cfg(feature = "tls")]
-use crate::node::tls::InvalidTls;
 use crate::node::{
-    Credentials, Inspection, InvalidCredentials, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
+    Credentials, Inspection, InvalidSetting, InvalidUrl, Keyspace, LockNode, NodeError, NodeFuture, Wakeups,
 };
 use crate::random::WaiterId;
 
@@ -104,11 +102,11 @@ impl PostgresNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidTls`] if the URL does not have `sslmode=require`, or the connections come from a factory.
+    /// [`InvalidSetting`] if the URL does not have `sslmode=require`, or the connections come from a factory.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
+    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidSetting> {
         let uses_tls = self.0.source.set_tls(&config.into());
-        if uses_tls { Ok(self) } else { Err(InvalidTls { node: self.name().to_owned() }) }
+        if uses_tls { Ok(self) } else { Err(InvalidSetting::tls(self.name())) }
     }
 
     /// Creates a node for a server that `factory` opens streams to: through a proxy, or over TLS of another library. `name` is the server's
@@ -185,8 +183,8 @@ impl PostgresNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidCredentials`] if the URL has a user or a password, or the connections come from a factory.
-    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidCredentials>
+    /// [`InvalidSetting`] if the URL has a user or a password, or the connections come from a factory.
+    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidSetting>
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
@@ -195,7 +193,7 @@ impl PostgresNode {
         self.with_credentials(CredentialsProvider::new(provider))
     }
 
-    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
+    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidSetting> {
         self.0.source.log_in_by(provider).map(|()| self)
     }
 

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::node::credentials::{CredentialsProvider, Login, answer_of, with_causes};
 use crate::node::tcp::{self, Io};
 use crate::node::tls::Tls;
-use crate::node::{InvalidCredentials, InvalidUrl, NodeError, NodeFuture, Refusal};
+use crate::node::{InvalidSetting, InvalidUrl, NodeError, NodeFuture, Refusal};
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
@@ -66,7 +66,7 @@ impl Source {
     }
 
     /// Logs in with what a provider gives, unless the address or a factory says how.
-    pub(super) fn log_in_by(&mut self, provider: CredentialsProvider) -> Result<(), InvalidCredentials> {
+    pub(super) fn log_in_by(&mut self, provider: CredentialsProvider) -> Result<(), InvalidSetting> {
         let has_login = match &self.dial {
             Dial::Address(address) => Some(address.has_login()),
             Dial::Factory(_) => None,

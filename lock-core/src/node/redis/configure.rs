@@ -16,9 +16,7 @@ use super::seeds::Seeds;
 use super::sentinel::Sentinels;
 use super::source::{Master, Source};
 use crate::node::credentials::{CredentialsProvider, Login};
-#[cfg(feature = "tls")]
-use crate::node::tls::InvalidTls;
-use crate::node::{Credentials, InvalidCredentials, InvalidUrl, NodeFuture};
+use crate::node::{Credentials, InvalidSetting, InvalidUrl, NodeFuture};
 
 impl RedisNode {
     /// Creates a node for the server at a URL: `redis://[user:password@]host[:port][/database]`, the same with `rediss://`, or
@@ -167,8 +165,8 @@ impl RedisNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidCredentials`] if the URL has a user or a password, or the connections come from a factory.
-    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidCredentials>
+    /// [`InvalidSetting`] if the URL has a user or a password, or the connections come from a factory.
+    pub fn credentials<F, Fut, E>(self, provider: F) -> Result<Self, InvalidSetting>
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Credentials, E>> + Send + 'static,
@@ -183,14 +181,14 @@ impl RedisNode {
     ///
     /// # Errors
     ///
-    /// [`InvalidTls`] if the URL does not begin with `rediss://`, or the connections come from a factory.
+    /// [`InvalidSetting`] if the URL does not begin with `rediss://`, or the connections come from a factory.
     #[cfg(feature = "tls")]
-    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidTls> {
+    pub fn tls(mut self, config: impl Into<Arc<ClientConfig>>) -> Result<Self, InvalidSetting> {
         let uses_tls = self.0.source.set_tls(&config.into());
-        if uses_tls { Ok(self) } else { Err(InvalidTls { node: self.0.name }) }
+        if uses_tls { Ok(self) } else { Err(InvalidSetting::tls(&self.0.name)) }
     }
 
-    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidCredentials> {
+    pub(crate) fn with_credentials(mut self, provider: CredentialsProvider) -> Result<Self, InvalidSetting> {
         self.0.login = Login::by(provider, &self.0.name, self.0.source.has_login())?;
         Ok(self)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::masters::Refusal;
+use lock_core::masters::{InvalidSetting, Refusal};
 use lock_core::{ConfigError, ConnectError, LockError, LockManager, LockManagerBuilder, MemoryNode};
 use lock_support::{Events, Held, Kind, RedisServer, alone, eventually_async, try_every_kind};
 use tokio::time::timeout;
@@ -138,7 +138,7 @@ async fn a_policy_is_refused_that_nobody_asked_for_or_that_deletes_the_record() 
 #[test]
 fn a_store_that_evicts_nothing_takes_no_such_setting() {
     let refused = |builder: LockManagerBuilder| match builder.tolerate_eviction(true).connect_lazy().unwrap_err() {
-        ConfigError::NotRedis { setting: "tolerate_eviction", node } => node,
+        ConfigError::InvalidSetting(InvalidSetting { setting: "tolerate_eviction", node, .. }) => node,
         other => panic!("{other}"),
     };
     assert_eq!(refused(LockManager::builder().postgres(["postgres://app@10.0.0.1/shop"])), "10.0.0.1:5432/shop");

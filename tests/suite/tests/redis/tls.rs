@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::masters::{InvalidTls, Refusal};
+use lock_core::masters::{InvalidSetting, Refusal};
 use lock_core::rustls::ClientConfig;
 use lock_core::{
     ConfigError, ConnectError, LockManager, LockManagerBuilder, LockNode as _, MemoryNode, NodeError, RedisNode,
@@ -138,16 +138,15 @@ async fn a_url_is_refused_if_the_system_trusts_nobody() {
 #[test]
 fn a_configuration_of_tls_is_only_for_urls_with_tls() {
     let config = client_of(&Authority::new("ours"));
-    let no_tls = |node: &str| Some(ConfigError::InvalidTls(InvalidTls { node: node.into() }));
-    let builder = || LockManager::builder().tls(Arc::clone(&config));
-    let plain = builder().redis(["redis://:s3cret@10.0.0.1"]).connect_lazy();
-    assert_eq!(plain.err(), no_tls("10.0.0.1:6379"));
-    let plain = builder().redis_cluster(["redis://10.0.0.1,10.0.0.2"]).connect_lazy();
-    assert_eq!(plain.err(), no_tls("cluster:10.0.0.1:6379"));
-    let plain = builder().sentinel(["10.0.0.1"], "mymaster").connect_lazy();
-    assert_eq!(plain.err(), no_tls("sentinel:mymaster"));
-    let plain = builder().nodes([MemoryNode::new()]).connect_lazy();
-    assert!(matches!(plain, Err(ConfigError::InvalidTls(_))), "{plain:?}");
+    let refused = |builder: LockManagerBuilder| match builder.tls(Arc::clone(&config)).connect_lazy() {
+        Err(ConfigError::InvalidSetting(InvalidSetting { setting: "tls", node, .. })) => node,
+        other => panic!("{other:?}"),
+    };
+    let builder = LockManager::builder;
+    assert_eq!(refused(builder().redis(["redis://:s3cret@10.0.0.1"])), "10.0.0.1:6379");
+    assert_eq!(refused(builder().redis_cluster(["redis://10.0.0.1,10.0.0.2"])), "cluster:10.0.0.1:6379");
+    assert_eq!(refused(builder().sentinel(["10.0.0.1"], "mymaster")), "sentinel:mymaster");
+    refused(builder().nodes([MemoryNode::new()]));
     let error = RedisNode::from_url("redis://:s3cret@10.0.0.1").unwrap().tls(Arc::clone(&config)).unwrap_err();
     assert!(error.to_string().contains("rediss://") && !error.to_string().contains("s3cret"), "{error}");
     let error = RedisNode::from_url("rediss://10.0.0.1#insecure").unwrap_err();
