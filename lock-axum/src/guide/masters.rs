@@ -26,7 +26,7 @@
 //! With ACLs, one pattern covers all keys, and one all channels. For the default prefix `lock:`:
 //!
 //! ```text
-//! ACL SETUSER app on >secret ~lock:* resetchannels &lock:* +select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem +zrange +zrank +zscore +zcard +publish +subscribe +unsubscribe +client|tracking
+//! ACL SETUSER app on >secret ~lock:* resetchannels &lock:* +select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem +zrange +zrank +zscore +zcard +publish +subscribe +client|tracking
 //! ```
 //!
 //! [`RedisNode`](crate::RedisNode#permissions) says which of them are optional.

@@ -210,7 +210,8 @@ pub trait LockNode: Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// The future, and the stream that it resolves to, may be dropped at any point. The node does not wake the waiter any more.
+    /// The future, and the stream that it resolves to, may be dropped at any point. The node may take the waiter for one that it can wake
+    /// until it is [disconnected](Self::disconnect).
     fn wakeups(&self, keyspace: &Arc<Keyspace>, waiter: WaiterId) -> NodeFuture<Result<Wakeups, NodeError>> {
         _ = (keyspace, waiter);
         Box::pin(pending())

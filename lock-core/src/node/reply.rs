@@ -100,6 +100,5 @@ impl Wakeup {
     }
 }
 
-/// The wake-ups from a node for one waiter, as they arrive. Ends when the connection is lost. Once it is dropped, the node cannot
-/// wake the waiter any more.
+/// The wake-ups from a node for one waiter, as they arrive. Ends when the connection is lost.
 pub type Wakeups = Pin<Box<dyn Stream<Item = Wakeup> + Send>>;

@@ -35,7 +35,7 @@ use crate::random::WaiterId;
 ///
 /// With ACLs, the user needs the keys and the channels under the prefix (`~lock:* resetchannels &lock:*`), and:
 /// `+select +info +time +script|load +evalsha +eval +get +mget +set +del +pttl +pexpire +hmget +hgetall +hset +hdel +zadd +zrem
-/// +zrange +zrank +zscore +zcard +publish +subscribe +unsubscribe +client|tracking` (`+select` only for a database other than 0).
+/// +zrange +zrank +zscore +zcard +publish +subscribe +client|tracking` (`+select` only for a database other than 0).
 ///
 /// These are optional:
 ///
@@ -43,8 +43,7 @@ use crate::random::WaiterId;
 /// - `+wait` is needed for [`replicated`](Self::replicated).
 /// - `+config|get` is needed for [`assume_durable`](crate::LockManagerBuilder::assume_durable).
 /// - Without the commands that begin with `z`, locks work, but there are no queues between processes, and no locks to read.
-/// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer. `+unsubscribe` ends
-///   what `+subscribe` begins.
+/// - Without `+subscribe` or the channels, waiters are not woken: they poll, which costs more and takes longer.
 /// - Without `+publish` or the channels, nobody is woken when this process releases a lock: the others poll. The log has
 ///   `lock.node_calls_nobody`.
 /// - Without `+client|tracking`, the server does not say when it loses its data while it runs: because it became a replica of another

@@ -101,7 +101,7 @@ impl Inbox {
             PushKind::Invalidate if matches!(data[..], [Value::Nil]) => {
                 self.distrust("the server lost its data, and is inspected again");
             }
-            // Nobody asked for it (see `wakeups.rs`), and redis-rs takes it for a reply: each one after it goes to the wrong request.
+            // Nobody asks for it, and redis-rs takes it for a reply: each one after it goes to the wrong request.
             PushKind::SUnsubscribe => self.distrust("the slot moved to another server, which is looked for"),
             PushKind::Message | PushKind::SMessage => {
                 if let Some((channel, wakeup)) = parse(data)

@@ -1,12 +1,10 @@
 //! What a user has to be allowed on a Redis server, and what becomes of clients that may not.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::node::{Keyspace, WaiterId};
 use lock_core::redis;
-use lock_core::{LockError, LockManager, LockNode as _, RedisNode};
+use lock_core::{LockError, LockManager};
 use lock_support::RedisServer;
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -86,7 +84,6 @@ async fn exercise(server: &RedisServer, prefix: &str) -> Result<(), String> {
     end_the_marks(server, prefix).await;
     let guard = locks.lock("r").acquire().await.map_err(|error| error.to_string())?;
     guard.release().await.map_err(|error| error.to_string())?;
-    subscribe_for_a_while(&url, prefix).await?;
     server.query::<String>("FLUSHALL").await;
     let mut tries = 0;
     loop {
@@ -107,15 +104,6 @@ async fn end_the_marks(server: &RedisServer, prefix: &str) {
     let mut connection = server.connect().await.unwrap();
     let record = format!("{prefix}{{node}}");
     redis::cmd("EVAL").arg(SCRIPT).arg(1).arg(record).exec_async(&mut connection).await.unwrap();
-}
-
-/// One that listens for wake-ups no more, and uses its connection on.
-async fn subscribe_for_a_while(url: &str, prefix: &str) -> Result<(), String> {
-    let (node, keyspace) = (RedisNode::from_url(url).unwrap(), Arc::new(Keyspace::new(prefix)));
-    node.inspect(&keyspace).await.map_err(|error| error.to_string())?;
-    // Optional.
-    drop(node.wakeups(&keyspace, WaiterId::from_bits(1)).await);
-    node.inspect(&keyspace).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// Two processes that read at the same time, and are renewed.
