@@ -129,6 +129,15 @@ pub(crate) async fn wait_until(changed: &Notify, condition: impl Fn() -> bool) {
     }
 }
 
+/// Calls a function when it is dropped.
+pub(crate) struct OnDrop<F: Fn()>(pub(crate) F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;

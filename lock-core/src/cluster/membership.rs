@@ -12,6 +12,7 @@ use super::{Cluster, NodeSet};
 use crate::error::NodeError;
 use crate::node::FenceReading;
 use crate::quorum::MembershipStep;
+use crate::task::OnDrop;
 
 /// How long a client leaves it to the one that chose a roster to read the fences. That keeps a node busy for some milliseconds.
 const OTHERS_READ_FENCES: Duration = Duration::from_secs(2);
@@ -127,33 +128,15 @@ impl Cluster {
                 if member.last_inspection.lock().record.note(&error) {
                     super::events::step_failed(member.node.name(), &error);
                 }
-                let paused = Paused::begin(self, node);
+                // No step is carried out on the node until this is dropped: also if the background work moves to another runtime.
+                self.membership().pause(node, true);
+                let _resume = OnDrop(|| self.membership().pause(node, false));
                 // Wakes callers that wait for the set to be formed.
                 self.changed.notify_one();
                 sleep(self.random.jitter(BACKOFF.1)).await;
-                drop(paused);
             }
         }
         self.reschedule(node);
-    }
-}
-
-/// No step is carried out on a node while this is there: also if the background work moves to another runtime meanwhile.
-struct Paused<'a> {
-    cluster: &'a Cluster,
-    node: usize,
-}
-
-impl<'a> Paused<'a> {
-    fn begin(cluster: &'a Cluster, node: usize) -> Self {
-        cluster.membership().pause(node, true);
-        Self { cluster, node }
-    }
-}
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        self.cluster.membership().pause(self.node, false);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::error::NodeError;
 use crate::limits::{MAX_TTL, OutOfRange};
 use crate::node::{MemberId, Roster, whole_millis};
 use crate::quorum::{Change, quarantine_length};
+use crate::task::OnDrop;
 
 /// How often it is checked whether a change was made.
 const POLL: Duration = Duration::from_millis(50);
@@ -129,26 +130,15 @@ pub(crate) async fn lower_max_ttl(cluster: Arc<Cluster>, own: Duration, max_ttl:
 ///
 /// If it is dropped, the change is not asked for any more. It may be in progress, and then it is completed.
 async fn change(cluster: &Cluster, change: Change, is_done: impl Fn(&Roster) -> bool) -> Roster {
-    let requested = Requested { cluster, change };
+    // When nobody waits for it any more. The manager would otherwise undo for ever what another one needs.
+    let _withdraw = OnDrop(|| cluster.membership().withdraw(change));
     loop {
         let roster = cluster.membership().roster().filter(|roster| is_done(roster)).cloned();
         if let Some(roster) = roster.filter(|_| cluster.has_quorum()) {
             return roster;
         }
         // Again and again: another call may have asked for another one instead.
-        cluster.request(requested.change);
+        cluster.request(change);
         sleep(POLL).await;
-    }
-}
-
-/// Withdraws what was asked for when nobody waits for it any more. A manager would otherwise undo for ever what another one needs.
-struct Requested<'a> {
-    cluster: &'a Cluster,
-    change: Change,
-}
-
-impl Drop for Requested<'_> {
-    fn drop(&mut self) {
-        self.cluster.membership().withdraw(self.change);
     }
 }
