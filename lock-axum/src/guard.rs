@@ -55,7 +55,8 @@ impl Resources for String {
         locks: &LockManager,
         policy: &Policy,
     ) -> Result<Option<LockGuard>, LockRejection> {
-        let expected = Expected { resource: Some(self), kind: Some(policy.kind), template: policy.template.clone() };
+        let template = policy.templates.first().cloned();
+        let expected = Expected { resource: Some(self), kind: Some(policy.kind), template };
         Ok(carried.adopt(locks, expected, policy.retry_after).await?.map(AdoptedLease::into_guard))
     }
 }

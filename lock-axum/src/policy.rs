@@ -99,9 +99,7 @@ pub struct Policy {
     pub busy_status: u16,
     /// The header `Retry-After`, in whole seconds.
     pub retry_after: Duration,
-    /// What metrics and traces show instead of the resource.
-    pub template: Option<Arc<str>>,
-    /// The same for each resource of a set of locks.
+    /// What metrics and traces show instead of the resource, or of each resource of a set of locks.
     pub templates: Vec<Arc<str>>,
 }
 
@@ -139,7 +137,6 @@ impl Default for Policy {
             on_disconnect: OnDisconnect::Finish,
             busy_status: StatusCode::CONFLICT.as_u16(),
             retry_after: Duration::from_secs(1),
-            template: None,
             templates: Vec::new(),
         }
     }
@@ -149,7 +146,7 @@ impl Policy {
     /// A request for the lock on a resource, with the settings of this policy.
     pub(crate) fn request(&self, locks: &LockManager, resource: &str) -> LockRequest {
         let request = with_settings!(self, locks.lock(resource)).kind(self.kind);
-        match &self.template {
+        match self.templates.first() {
             Some(template) => request.template(Arc::clone(template)),
             None => request,
         }

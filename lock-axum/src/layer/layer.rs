@@ -130,7 +130,7 @@ impl LockLayer {
         let template = template.as_ref();
         let source = OneSource::Template(Arc::new(parse(template)));
         let mut config = Config::new(locks, ResourceSource::One(source));
-        config.policy.template = Some(template.into());
+        config.policy.templates = vec![template.into()];
         Self(config)
     }
 

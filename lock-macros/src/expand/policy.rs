@@ -5,7 +5,7 @@ use std::time::Duration;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use crate::args::{Args, ResourceSource, Template};
+use crate::args::{Args, ResourceSource};
 
 /// An expression that sets what the attribute specifies; the rest is left to the manager.
 pub(crate) fn expand(args: &Args) -> TokenStream {
@@ -24,15 +24,10 @@ pub(crate) fn expand(args: &Args) -> TokenStream {
     options.extend(on_disconnect.map(|on| ("on_disconnect", quote_spanned!(site=> #krate::OnDisconnect::#on))));
     options.extend(args.busy_status.map(|status| ("busy_status", status.to_token_stream())));
     options.extend(args.retry_after.map(|after| ("retry_after", duration(after))));
-    match &args.resource {
-        Some(ResourceSource::Template(Template { text, .. })) => {
-            options.push(("template", some(&quote_spanned!(site=> ::core::convert::Into::into(#text)))));
-        }
-        Some(ResourceSource::Set(templates)) => {
-            let texts = templates.iter().map(|template| &template.text);
-            options.push(("templates", quote_spanned!(site=> ::std::vec![#(::core::convert::Into::into(#texts)),*])));
-        }
-        Some(ResourceSource::Expr(_)) | None => {}
+    let templates = args.resource.as_ref().map_or(&[][..], ResourceSource::templates);
+    if !templates.is_empty() {
+        let texts = templates.iter().map(|template| &template.text);
+        options.push(("templates", quote_spanned!(site=> ::std::vec![#(::core::convert::Into::into(#texts)),*])));
     }
 
     if options.is_empty() {
