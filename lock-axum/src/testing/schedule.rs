@@ -32,7 +32,8 @@ pub(super) struct Facts {
     pub(super) steps: Vec<usize>,
     /// What each request had locked at any step.
     pub(super) resources: Vec<BTreeSet<String>>,
-    pub(super) took_locks: Vec<bool>,
+    /// Whether any request took a lock.
+    pub(super) took_a_lock: bool,
     /// Whether the request that was held had a lock there.
     pub(super) held_a_lock: bool,
     /// Whether another request waited for a lock meanwhile.
@@ -142,7 +143,7 @@ impl Told {
             lines: self.lines(requests),
             steps: requests.iter().map(|request| request.steps).collect(),
             resources: requests.iter().map(|request| request.instance.resources.clone()).collect(),
-            took_locks: requests.iter().map(|request| request.instance.took_a_lock()).collect(),
+            took_a_lock: requests.iter().any(|request| request.instance.took_a_lock()),
             held_a_lock: self.held_a_lock,
             excluded: self.entries.iter().any(|(_, entry)| matches!(entry, Entry::At(.., what) if *what == WAITS)),
             succeeded: requests[first].answer.as_ref().is_some_and(super::Answer::is_success),
