@@ -100,7 +100,7 @@ fn note(pair: (String, String)) {
         return;
     }
     // It takes milliseconds, in which the other threads go on.
-    let place = place();
+    let place = place_in(&std::backtrace::Backtrace::force_capture().to_string());
     let mut seen = SEEN.lock();
     if !seen.takes(&pair) {
         return;
@@ -115,26 +115,35 @@ fn note(pair: (String, String)) {
     }
 }
 
-/// Where the program takes the lock: the first frame that is in none of the libraries in between. Debug information of lines is enough for that.
-fn place() -> String {
+/// Where the program takes the lock: the first frame of a backtrace that is in none of the libraries in between. Debug information of lines
+/// is enough for that. Without it, only the C library may have some.
+fn place_in(trace: &str) -> String {
     const LIBRARIES: [&str; 5] = ["/.cargo/", "/rustc/", "/rustlib/", "lock-core/src/", "lock-axum/src/"];
-    let trace = std::backtrace::Backtrace::force_capture().to_string();
     let mut function = "";
     for line in trace.lines().map(str::trim) {
         let Some(file) = line.strip_prefix("at ") else {
             function = line.split_once(": ").map_or(line, |(_, name)| name);
             continue;
         };
-        if !LIBRARIES.iter().any(|library| file.contains(library)) {
+        if file.contains(".rs:") && !LIBRARIES.iter().any(|library| file.contains(library)) {
             return format!("{function} at {file}");
         }
     }
-    "an unknown place".to_owned()
+    "an unknown place (build with debug = \"line-tables-only\")".to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_the_first_line_of_the_program_or_unknown() {
+        let libraries = "   5: lock_core::lease::run\n             at /app/.cargo/lock-core/src/lease/guard.rs:7:5\n";
+        let program = "   6: shop::buy\n             at ./src/buy.rs:12:9\n";
+        let c = "   7: start_thread\n             at ./nptl/pthread_create.c:442:8\n";
+        assert_eq!(place_in(&[libraries, program, c].concat()), "shop::buy at ./src/buy.rs:12:9");
+        assert!(place_in(&[libraries, c].concat()).starts_with("an unknown place"));
+    }
 
     #[test]
     fn pairs_are_kept_up_to_a_bound_and_the_reverses_of_those_that_are() {
