@@ -63,7 +63,7 @@ struct Section {
 
 impl Board {
     pub(super) fn new(locks: LockManager, control: bool) -> Self {
-        Self { locks, control, masters: Masters::new(), place: place(), last: Mutex::default() }
+        Self { locks, control, masters: Masters::default(), place: place(), last: Mutex::default() }
     }
 
     /// The state as JSON.

@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tower::ServiceExt as _;
 
+use crate::dashboard::{self, Page};
+
 /// Where a handler reports until when it may run.
 #[derive(Clone, Default)]
 struct Ends(Arc<(std::sync::Mutex<Option<Instant>>, Notify)>);
@@ -90,6 +92,27 @@ fn a_probe_is_answered_whatever_the_runtime_of_an_earlier_one_does() {
         on_one_thread().block_on(async {
             let answer = timeout(Duration::from_secs(20), probe()).await.expect("it is answered").unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
+        });
+    });
+}
+
+// promise: any-runtime
+#[test]
+fn a_page_shows_the_masters_whatever_the_runtime_of_an_earlier_one_does() {
+    whatever_becomes_of_it(|fate| {
+        let nodes = nodes();
+        let locks = manager(&nodes);
+        let app = dashboard::app(&locks);
+        let (_, _stalled) = StalledRuntime::after(fate, async {
+            assert!(locks.health().await.quorum);
+            nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(50)));
+            let state = Page::open(&app).await.next().await.unwrap();
+            assert!(state["quorum"].is_null(), "they are being asked: {state}");
+        });
+        on_one_thread().block_on(async {
+            let mut page = Page::open(&app).await;
+            let shown = async { while page.next().await.unwrap()["quorum"] != true {} };
+            timeout(Duration::from_secs(20), shown).await.expect("they are shown");
         });
     });
 }
