@@ -27,6 +27,8 @@ enum Kind {
     Output(String),
     HungUp,
     Panicked(String),
+    /// There was no service to answer it: making it panicked.
+    NoService(String),
 }
 
 impl Answer {
@@ -37,7 +39,7 @@ impl Answer {
             Kind::Response { status, .. } => *status,
             Kind::Output(_) => StatusCode::OK,
             Kind::HungUp => StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST),
-            Kind::Panicked(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Panicked(_) | Kind::NoService(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -64,6 +66,11 @@ impl Answer {
         status.is_server_error() || not_taken.contains(&status)
     }
 
+    /// What a panic said that kept the service from being made.
+    pub(super) fn why_no_service(&self) -> Option<&str> {
+        if let Kind::NoService(message) = &self.0 { Some(message) } else { None }
+    }
+
     /// Whether the trial hung up, so that the client knows nothing.
     #[must_use]
     pub fn is_hung_up(&self) -> bool {
@@ -85,7 +92,7 @@ impl Answer {
     pub fn text(&self) -> String {
         match &self.0 {
             Kind::Response { body: Ok(body), .. } => String::from_utf8_lossy(body).into_owned(),
-            Kind::Output(text) | Kind::Panicked(text) => text.clone(),
+            Kind::Output(text) | Kind::Panicked(text) | Kind::NoService(text) => text.clone(),
             Kind::HungUp | Kind::Response { body: Err(_), .. } => String::new(),
         }
     }
@@ -105,6 +112,10 @@ impl Answer {
         Self(Kind::HungUp)
     }
 
+    pub(super) fn no_service(message: String) -> Self {
+        Self(Kind::NoService(message))
+    }
+
     pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
         Self(Kind::Panicked(panic_message(panic)))
     }
@@ -119,7 +130,7 @@ impl fmt::Display for Answer {
             }
             Kind::Output(text) => f.write_str(text),
             Kind::HungUp => f.write_str("hung up"),
-            Kind::Panicked(message) => write!(f, "panicked: {message}"),
+            Kind::Panicked(message) | Kind::NoService(message) => write!(f, "panicked: {message}"),
         }
     }
 }

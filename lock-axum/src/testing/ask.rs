@@ -84,6 +84,9 @@ impl<S: Clone + Send + 'static> Asking<'_, S> {
         let (mut steps, mut runs) = (Vec::new(), Vec::new());
         for first in 0..self.runner.trial.work.len() {
             let ran = self.run(Plan { question: None, first, at: usize::MAX, second: None }).await?;
+            if let Some(message) = ran.answers.iter().find_map(Answer::why_no_service) {
+                return Err(Problem::ServicePanicked(message.to_owned()));
+            }
             self.outcome.takes_locks |= ran.facts.took_a_lock;
             if !ran.check {
                 return Err(Problem::NeverHolds { ran: ran.facts.lines });

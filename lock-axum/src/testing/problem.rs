@@ -49,6 +49,9 @@ pub enum Problem {
     /// The closure that makes the state panicked.
     #[error("making the state panicked: {0}")]
     StatePanicked(String),
+    /// The closure of [`Trial::service`](super::Trial::service) panicked, so that nothing was tried. This is what it said.
+    #[error("making the service panicked: {0}")]
+    ServicePanicked(String),
     /// The state was not ready within the time of a run.
     #[error("the state was not ready after {limit:?} (.max_time)")]
     StateNeverReady {

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use http::{Request, StatusCode};
 use lock_core::LockManager;
 use tower_service::Service;
 
-use super::answer::Answer;
+use super::answer::{Answer, panic_message};
 use super::problem::Problem;
 use super::question::Question;
 use super::request::Work;
@@ -18,7 +19,9 @@ use super::request::Work;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type State<S> = dyn Fn() -> BoxFuture<S> + Send + Sync;
 type Check<S> = dyn Fn(S, Vec<Answer>) -> BoxFuture<bool> + Send + Sync;
-pub(super) type Instances<S> = dyn Fn(LockManager, S, Request<Body>) -> BoxFuture<Response> + Send + Sync;
+/// The response of a new instance, or what a panic said that kept it from being made.
+pub(super) type Instances<S> =
+    dyn Fn(LockManager, S, Request<Body>) -> BoxFuture<Result<Response, String>> + Send + Sync;
 type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
 
 /// Runs requests against a service in every order of their steps that matters, and says in which of them a check is false.
@@ -137,15 +140,16 @@ impl<S: Clone + Send + 'static> Trial<S> {
         self.service = Some(Arc::new(move |locks, state, request| {
             let instance = Arc::clone(&instance);
             Box::pin(async move {
-                let mut service = instance(locks, state);
+                let made = catch_unwind(AssertUnwindSafe(|| instance(locks, state)));
+                let mut service = made.map_err(|panic| panic_message(&*panic))?;
                 let answered = match poll_fn(|cx| service.poll_ready(cx)).await {
                     Ok(()) => service.call(request).await,
                     Err(error) => Err(error),
                 };
-                match answered {
+                Ok(match answered {
                     Ok(response) => response.into_response(),
                     Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-                }
+                })
             })
         }));
         self
@@ -246,7 +250,12 @@ impl<S: Send + 'static> Tried<S> {
         match (&self.kind, service) {
             (Kind::Request(request), Some(service)) => {
                 let (service, request) = (Arc::clone(service), Arc::clone(request));
-                Box::pin(async move { Answer::read(service(locks, state, request()).await).await })
+                Box::pin(async move {
+                    match service(locks, state, request()).await {
+                        Ok(response) => Answer::read(response).await,
+                        Err(message) => Answer::no_service(message),
+                    }
+                })
             }
             (Kind::Task(task), _) => {
                 let task = Arc::clone(task);

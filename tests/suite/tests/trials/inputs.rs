@@ -99,6 +99,15 @@ async fn what_ends_a_trial_early_says_nothing_of_locks() {
 }
 
 #[tokio::test]
+async fn a_service_that_cannot_be_made_is_named_and_not_taken_for_one_that_holds() {
+    // axum refuses a layer around no route at all.
+    let app = |_, ()| axum::Router::new().route_layer(axum::Extension(()));
+    let beside = || trial().service(app).request(|| post("/")).tasks(1, |_, ()| step("beside it"));
+    let problem = problem(sound(beside())).await;
+    assert!(matches!(&problem, Problem::ServicePanicked(message) if message.contains("route_layer")), "{problem}");
+}
+
+#[tokio::test]
 async fn a_check_that_never_holds_is_told_from_a_race() {
     let wrong = trial().tasks(2, |_, ()| async {}).check(|(), _| async { false });
     let problem = problem(wrong).await;
