@@ -79,7 +79,7 @@ where
 }
 
 /// Waits until the lease has ended, and returns why.
-fn loss<H: Held>(held: &H) -> impl Future<Output = LockError> + Send + 'static + use<H> {
+pub(crate) fn loss<H: Held>(held: &H) -> impl Future<Output = LockError> + Send + 'static + use<H> {
     let held = held.clone();
     async move {
         loop {

@@ -1,5 +1,6 @@
 //! Locks that are held until the end of the response's body: by the attribute with `hold = "body"` as by the layer.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -12,9 +13,12 @@ use axum::http::{Method, StatusCode};
 use axum::routing::{MethodRouter, get};
 use futures_util::{StreamExt as _, stream};
 use lock_axum::{Lease, LockLayer, LockManager, OnLost, distributed_lock};
-use lock_support::http::{is_free, manager, nodes};
+use lock_support::http::{Counter, PATIENCE, is_free, manager, nodes, serve};
 use lock_support::{Events, eventually_async};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use crate::layer_bodies::{assert_held_until_the_body_ends, parts};
@@ -67,6 +71,37 @@ async fn a_body_of_the_attribute_ends_with_an_error_when_the_lease_is_lost() {
     let parts: Vec<_> = response.into_body().into_data_stream().collect().await;
     assert!(matches!(&parts[..], [Ok(_), Err(_)]), "{parts:?}");
     eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+}
+
+/// More than a connection buffers, without an end.
+fn endless(owned: impl Send + 'static) -> Body {
+    Body::from_stream(stream::repeat_with(move || {
+        _ = &owned;
+        Ok::<_, Infallible>(Bytes::from_static(&[0; 64 * 1024]))
+    }))
+}
+
+/// Each renewal wakes the connection, which buffers more until it is full.
+#[distributed_lock(resource = "r", hold = "body", ttl = "200ms", max_hold = "2s")]
+async fn endless_by_attribute(Extension(ended): Extension<Counter>) -> Body {
+    endless(ended.on_drop())
+}
+
+// promise: bodies-and-sessions
+#[tokio::test]
+async fn what_a_body_owns_is_dropped_with_the_loss_although_the_client_reads_nothing() {
+    let locks = manager(&nodes());
+    let ended = Counter::default();
+    let app = Router::new().route("/", get(endless_by_attribute)).layer(Extension(ended.clone()));
+    let mut client = TcpStream::connect(serve(app, &locks).await).await.unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    eventually_async("it is held", async || !locks.held().is_empty()).await;
+    eventually_async("it is over", async || locks.held().is_empty()).await;
+    timeout(Duration::from_secs(2), ended.reaches(1)).await.expect("the body is gone");
+    // And the client is not told that this was all of it.
+    let mut answer = Vec::new();
+    _ = timeout(PATIENCE, client.read_to_end(&mut answer)).await.expect("the connection ends");
+    assert!(answer.len() > 64 * 1024 && !answer.ends_with(b"0\r\n\r\n"));
 }
 
 /// Returns when its lease is over.
