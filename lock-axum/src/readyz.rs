@@ -14,8 +14,9 @@ use crate::problem::{Problem, UNAVAILABLE};
 /// How long an answer is used again.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// How long an answer is awaited. The masters take three seconds at most, unless the runtime that hears from them does not run.
-const MAX_WAIT: Duration = Duration::from_secs(4);
+/// How long an answer is awaited before the masters are asked again. They take three seconds at most, unless the runtime that hears from
+/// them does not run.
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(4);
 
 /// What the masters are asked, or were last. All requests of that time poll it, each on its own runtime: no other one can keep the answer
 /// from them.

@@ -5,13 +5,12 @@ use lock_core::{Health, LockManager, Mutex, NodeError, NodeHealth};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::readyz::MAX_WAIT;
+
 /// How often the masters are asked while somebody looks.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 /// After which time an answer is not shown any more, because nobody looked meanwhile. An answer takes up to three seconds.
 const FORGET_AFTER: Duration = Duration::from_secs(10);
-/// How long an answer is awaited before they are asked again. They take three seconds at most, unless the runtime that hears from them does
-/// not run.
-const MAX_WAIT: Duration = Duration::from_secs(4);
 
 /// What the masters said last. They are asked while somebody looks, and only then.
 #[derive(Default)]
