@@ -52,7 +52,8 @@ impl Question {
 /// is not ready if its masters answer but refuse to write, nor once its manager is closed.
 ///
 /// It is cheap to call often: an answer is at most a second old, and everyone who asks meanwhile gets the same one. It takes a
-/// round trip or two if a majority answers, and at most three seconds if none does.
+/// round trip or two if a majority answers, and at most three seconds if none does; up to seven if the runtime of an earlier request is
+/// blocked meanwhile.
 ///
 /// The reason has the addresses of the masters, without passwords. Keep the route away from the public if they are a secret.
 ///
