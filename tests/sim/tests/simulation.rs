@@ -245,7 +245,7 @@ fn a_server_that_votes_in_any_epoch_is_caught() {
 // mutant: quarantine
 #[test]
 fn a_server_that_sits_out_no_quarantine_is_caught() {
-    assert_caught(Flaw::EndsQuarantinesAtOnce, &["two valid holders"], &[15]);
+    assert_caught(Flaw::EndsQuarantinesAtOnce, &["two valid holders"], &[21]);
 }
 
 // mutant: fencing
