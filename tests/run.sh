@@ -120,6 +120,13 @@ computing() {
     all_files | grep -vxF "$(printf '%s\n' "${waiting[@]}")"
 }
 
+# The programs with tests of their own, as arguments for cargo, which builds all of them for `--bins`. The benchmarks are not among the tests.
+tested_programs() {
+    cargo metadata --no-deps --format-version 1 |
+        grep -o '"kind":\["bin"\],"crate_types":\["bin"\],"name":"[^"]*"[^}]*"test":true' | cut -d '"' -f 12 | grep -vx bench |
+        sed 's/^/--bin=/'
+}
+
 # Builds the tests that wait, and sets `targets` to them.
 build_first() {
     mapfile -t targets < <(targets_of "${waiting[@]}")
@@ -128,12 +135,13 @@ build_first() {
 
 # What computes has only what the others leave of the processors, and so has the compiler, so nothing that they measure takes longer for it.
 compute() {
-    local targets=()
+    local targets=() programs=()
     # Cargo builds for one command at a time. The others find theirs built, and are through in a moment.
     sleep 5
     mapfile -t targets < <(computing)
     mapfile -t targets < <(targets_of "${targets[@]}")
-    nice -n 19 "${tests[@]}" --no-fail-fast --lib --bins "${targets[@]}" "$@"
+    mapfile -t programs < <(tested_programs)
+    nice -n 19 "${tests[@]}" --no-fail-fast --lib "${programs[@]}" "${targets[@]}" "$@"
 }
 
 # The examples in the documentation of each crate are compiled as one program: beside what computes, so that no processor is idle meanwhile.

@@ -80,6 +80,8 @@ mod sets;
 mod setting;
 mod state;
 mod symmetry;
+#[cfg(test)]
+mod tests;
 
 pub use self::action::{Action, Delivery, Request};
 pub use self::coverage::{Coverage, CoveragePoint};

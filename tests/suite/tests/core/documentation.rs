@@ -188,7 +188,7 @@ fn no_test_is_in_a_target_that_is_not_tested() {
             lost.extend(files.iter().filter(is_in_it).filter(has_tests));
         }
     }
-    assert!(lost.is_empty() && count >= 8, "{count} targets; these have tests that never run: {lost:?}");
+    assert!(lost.is_empty() && count >= 7, "{count} targets; these have tests that never run: {lost:?}");
 }
 
 /// Pages shorten paths, so a file is one whose path ends with the name. Before "in" stand the functions that are in the file.

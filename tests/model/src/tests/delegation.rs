@@ -1,6 +1,6 @@
-//! Explores all states of the model of delegations ([`lock_model`]), and its mutants, each of which must violate a property.
+//! Explores all states of the model of delegations, and its mutants, each of which must violate a property.
 
-use lock_model::{DelegationMutant, DelegationSetting, MUTUAL_EXCLUSION, NO_UNGUARDED_ADOPTER, explore_delegation};
+use crate::{DelegationMutant, DelegationSetting, MUTUAL_EXCLUSION, NO_UNGUARDED_ADOPTER, explore_delegation};
 
 fn is_caught(mutant: DelegationMutant) {
     let outcome = explore_delegation(

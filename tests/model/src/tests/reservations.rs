@@ -1,7 +1,7 @@
-//! Explores all states of the model of the reservations that waiters get ([`lock_model`]), and its mutants, each of which must violate a
+//! Explores all states of the model of the reservations that waiters get, and its mutants, each of which must violate a
 //! property.
 
-use lock_model::{
+use crate::{
     BOUNDED_OVERTAKING, FREE_KEYS_RESERVED, MUTUAL_EXCLUSION, ONE_ORDER, QueueMutant, ReservationsSetting,
     TAKEN_IN_TIME, explore_reservations,
 };

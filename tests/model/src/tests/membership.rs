@@ -2,7 +2,7 @@
 //! violate a property. The larger settings take minutes and are explored by
 //! `cargo run --release -p lock-model -- membership`.
 
-use lock_model::{
+use crate::{
     Locks, MUTUAL_EXCLUSION, MembershipMutant, MembershipSetting, NO_DEADLOCK_OF_CHANGES, ONE_ROSTER,
     ONE_RULING_ROSTER, ORDERED_TOKENS, Pace, QUARANTINE_IS_LONG_ENOUGH, explore_membership,
 };

@@ -1,6 +1,6 @@
-//! Explores all states of the models of permits and of the pairing ([`lock_model`]), and their mutants, each of which must violate a property.
+//! Explores all states of the models of permits and of the pairing, and their mutants, each of which must violate a property.
 
-use lock_model::{
+use crate::{
     AT_MOST_PERMITS, NO_IDLE_SLOT, NO_SLOT_WAITS_FOR_A_TIMER, ONE_HOLDER_OF_A_SLOT, ORDERED_TOKENS, PairingSetting,
     PairingStart, PermitsMutant, PermitsSetting, TAKEN_AFTER_TIMERS, VALID_CLAIMS_ACCEPTED, explore_pairing,
     explore_permits,

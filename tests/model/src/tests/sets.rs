@@ -1,6 +1,6 @@
-//! Explores all states of the model of sets of locks ([`lock_model`]), and its mutants, each of which must be stuck.
+//! Explores all states of the model of sets of locks, and its mutants, each of which must be stuck.
 
-use lock_model::{COMPLETE_SETS, NO_STUCK_SET, SetsMutant, SetsSetting, explore_sets};
+use crate::{COMPLETE_SETS, NO_STUCK_SET, SetsMutant, SetsSetting, explore_sets};
 
 fn check(setting: SetsSetting, at_least: usize) {
     let outcome = explore_sets(setting, None, &|_, _| {});

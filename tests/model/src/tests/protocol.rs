@@ -1,15 +1,12 @@
-//! Explores all states of the model of the protocol ([`lock_model`]) with two attempts on three nodes, and its mutants, each of
+//! Explores all states of the model of the protocol with two attempts on three nodes, and its mutants, each of
 //! which must violate a property. The larger settings take minutes and are explored by `cargo run --release -p lock-model`.
 
-mod evictions;
-mod readers;
-
-use lock_model::{
+use crate::{
     CLIENTS, CoveragePoint, MAJORITY_GRANTS, MUTUAL_EXCLUSION, ModelSetting, Mutant, NO_DEADLOCK, NO_LOST_RENEWAL,
     NODES, ORDERED_TOKENS, OWN_KEYS_ONLY, Setting, Time, UNIQUE_TOKENS, explore, report,
 };
 
-fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
+pub(super) fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
     let counts_tokens = setting.tokens != [0; CLIENTS];
     let has_time = setting.time.is_some();
     let outcome = explore(setting, None, &|_, _| {});
@@ -27,14 +24,14 @@ fn check(setting: Setting, at_least: usize, points: &[CoveragePoint]) {
     assert_eq!(outcome.properties.contains(&MUTUAL_EXCLUSION), has_time);
 }
 
-fn is_caught(setting: Setting, property: &'static str) {
+pub(super) fn is_caught(setting: Setting, property: &'static str) {
     let mutant = setting.mutant;
     let outcome = explore(setting, Some(property), &|_, _| {});
     assert!(outcome.violates(property), "{mutant:?} was not caught by: {property}");
 }
 
 /// A lease, or a quarantine, and a tick beyond.
-const THREE_TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 3 };
+pub(super) const THREE_TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 3 };
 /// Initial fences that differ, so that the first grants do.
 const SKEWED: Setting = Setting::attempts(2, [0, 1, 2], 4);
 /// A part of [`SKEWED`] with fewer runs, which suffices for mutants: a run that violates a property here is a run there, too.

@@ -1,7 +1,7 @@
-//! Explores all states of the model of the nodes' queues ([`lock_model`]), and its mutants, each of which must violate a
+//! Explores all states of the model of the nodes' queues, and its mutants, each of which must violate a
 //! property.
 
-use lock_model::{
+use crate::{
     MAJORITY_GRANTS, MUTUAL_EXCLUSION, ORDERED_TOKENS, OWN_KEYS_ONLY, QueueMutant, QueueSetting, REFINEMENT,
     UNIQUE_TOKENS, explore_queue,
 };

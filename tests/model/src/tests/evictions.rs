@@ -1,11 +1,11 @@
 //! A holder whose lock is taken from it does not renew, and leaves its successor alone.
 
-use lock_model::{
+use crate::{
     CoveragePoint, EVICTED_CANNOT_RENEW, EVICTED_JOINED_BY_NOBODY, EVICTED_SHUT_OUT, Mutant, ORDERED_TOKENS,
     OWN_KEYS_ONLY, SUCCESSOR_NOT_SHUT_OUT, Setting, Time, UNIQUE_TOKENS,
 };
 
-use super::{THREE_TICKS, check, is_caught};
+use super::protocol::{THREE_TICKS, check, is_caught};
 
 /// A holder that renews and is evicted meanwhile: its acquire and its replace may arrive late.
 const EVICTED: Setting = Setting::eviction(1, 1, THREE_TICKS);

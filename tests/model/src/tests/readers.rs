@@ -1,11 +1,11 @@
 //! Those who read share the lock, and nobody writes beside them.
 
-use lock_model::{
+use crate::{
     CoveragePoint, MUTUAL_EXCLUSION, Mutant, NO_LOST_RENEWAL, ORDERED_TOKENS, OWN_KEYS_ONLY, Setting, Time,
     UNIQUE_TOKENS,
 };
 
-use super::{THREE_TICKS, check, is_caught};
+use super::protocol::{THREE_TICKS, check, is_caught};
 
 /// A writer and a reader.
 const READING: Setting = Setting::reading(2, 1, 0, THREE_TICKS);
