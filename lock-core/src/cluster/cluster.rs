@@ -113,10 +113,19 @@ impl Cluster {
         self.members[node].state.borrow().clone()
     }
 
+    /// The name of a node.
+    pub(crate) fn name(&self, node: usize) -> &str {
+        self.members[node].node.name()
+    }
+
+    /// The vote of a node, for people.
+    pub(crate) fn vote(&self, node: usize, vote: Vote) -> NodeVote {
+        NodeVote { node: self.name(node).to_owned(), vote }
+    }
+
     /// A vote for each node.
     pub(crate) fn vote_of_each(&self, of: impl Fn(usize) -> Vote) -> Vec<NodeVote> {
-        let vote = |(node, member): (usize, &Member)| NodeVote { node: member.node.name().to_owned(), vote: of(node) };
-        self.members.iter().enumerate().map(vote).collect()
+        (0..self.size()).map(|node| self.vote(node, of(node))).collect()
     }
 
     /// What keeps a node from being admitted, with the cause if it is that its record cannot be written.

@@ -75,7 +75,7 @@ async fn look(engine: &Engine, keys: &LockKeys, credential: &Credential, epochs:
                 (KeyVote::NoReply, Vote::Failed(error))
             }
         };
-        votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote: shown });
+        votes.push(cluster.vote(node, shown));
         match (tally.vote(node, vote), owner) {
             (Some(Verdict::Held), Some(owner)) => {
                 let remaining = tally.held_for();

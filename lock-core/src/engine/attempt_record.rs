@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Engine, FailedAttempt, Grant, NodeReply, QueuePositions, QueueReport, SlotOffers};
 use crate::cluster::NodeSet;
-use crate::error::{NodeError, NodeVote, Vote};
+use crate::error::{NodeError, Vote};
 use crate::node::{LockKeys, QueuePosition, Reply};
 use crate::options::LockOptions;
 use crate::quorum::{AcquireVote, Failure};
@@ -138,9 +138,8 @@ impl<'a> AttemptRecord<'a> {
             positions.nodes = positions.nodes.union(self.grant.footprint.nodes);
             self.grant.footprint.position = QueuePosition::Keep { since, kind: self.options.kind };
         }
-        let members = &self.grant.engine.cluster.members;
-        let names = members.iter().map(|member| member.node.name().to_owned());
-        let votes = names.zip(self.votes).map(|(node, vote)| NodeVote { node, vote }).collect();
+        let cluster = &self.grant.engine.cluster;
+        let votes = self.votes.into_iter().enumerate().map(|(node, vote)| cluster.vote(node, vote)).collect();
         FailedAttempt { failure, votes, queue: self.queue, offers: self.offers }
     }
 }

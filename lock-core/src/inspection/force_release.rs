@@ -156,8 +156,8 @@ impl ForceRelease {
 
     fn evicted(&self, token: u64, holders: &[Holder], freed: &[bool]) -> ForcedRelease {
         self.leases.revoke_evicted(holders);
-        let names = self.engine.cluster.members.iter().map(|member| member.node.name());
-        let freed_on = names.zip(freed).filter(|(_, freed)| **freed).map(|(name, _)| name.to_owned());
+        let freed_on = freed.iter().enumerate().filter(|(_, freed)| **freed);
+        let freed_on = freed_on.map(|(node, _)| self.engine.cluster.name(node).to_owned());
         let evicted: Vec<HolderTag> = holders.iter().map(Holder::tag).collect();
         let forced = ForcedRelease { token: FencingToken::new(token), evicted, freed_on: freed_on.collect() };
         let key = self.engine.cluster.reporter.shown(self.keys.lock_key());
@@ -187,11 +187,10 @@ impl ForceRelease {
 
     /// The votes of the nodes that failed, and of those whose reply is one.
     fn votes<T>(&self, replies: &[Result<T, NodeError>], vote: impl Fn(&T) -> Option<Vote>) -> Vec<NodeVote> {
-        let names = self.engine.cluster.members.iter().map(|member| member.node.name().to_owned());
         let votes = replies.iter().map(|reply| match reply {
             Ok(reply) => vote(reply),
             Err(error) => Some(Vote::Failed(error.clone())),
         });
-        names.zip(votes).filter_map(|(node, vote)| Some(NodeVote { node, vote: vote? })).collect()
+        votes.enumerate().filter_map(|(node, vote)| Some(self.engine.cluster.vote(node, vote?))).collect()
     }
 }

@@ -134,7 +134,7 @@ pub(crate) async fn inspect(cluster: Arc<Cluster>, keys: LockKeys, resource: Str
         Holding::NoQuorum => (LockVerdict::NoQuorum, None),
     };
     let nodes = states.iter().enumerate().map(|(node, state)| {
-        let name = cluster.members[node].node.name().to_owned();
+        let name = cluster.name(node).to_owned();
         let problem = cluster.problem(node).or_else(|| epochs[node].as_ref().err().cloned());
         report_node(name, state, problem)
     });

@@ -61,7 +61,7 @@ pub(super) async fn renew(
         Verdict::Unknown => {
             // One is logged: the warning is about the lease, and not about each node.
             let first_error = extension.errors.into_iter().next();
-            let first_error = first_error.map(|(node, error)| (engine.cluster.members[node].node.name(), error));
+            let first_error = first_error.map(|(node, error)| (engine.cluster.name(node), error));
             lease.0.hold.renewal_unknown(lease.remaining(), first_error);
             (retry_at(engine, lease), None)
         }
@@ -204,13 +204,12 @@ impl Extension {
 
     /// The nodes that have no vote, each with the reason.
     fn failures(&self) -> Vec<NodeVote> {
-        let (cluster, mut votes) = (&self.engine.cluster, Vec::new());
-        for node in self.tally.missing() {
+        let cluster = &self.engine.cluster;
+        let failure = |node| {
             let error = self.errors.iter().find(|(of, _)| *of == node).map(|(_, error)| error.clone());
-            let vote = Vote::Failed(error.unwrap_or_else(|| cluster.timed_out(node)));
-            votes.push(NodeVote { node: cluster.members[node].node.name().to_owned(), vote });
-        }
-        votes
+            cluster.vote(node, Vote::Failed(error.unwrap_or_else(|| cluster.timed_out(node))))
+        };
+        self.tally.missing().map(failure).collect()
     }
 
     /// Returns false if the lease ended while the votes were on their way: an end is for good. A lease that is not renewed stays as it

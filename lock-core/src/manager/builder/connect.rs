@@ -35,7 +35,7 @@ async fn check(cluster: &Cluster) -> Result<(), (ConnectError, bool)> {
     let problems = join_all((0..nodes).map(|node| problem(cluster, node))).await;
     let (mut unreachable, mut not_formed, mut passing) = (Vec::new(), None, 0);
     for (node, problem) in problems.into_iter().enumerate() {
-        let name = cluster.members[node].node.name().to_owned();
+        let name = cluster.name(node).to_owned();
         match problem {
             None => {}
             Some(problem) if ends_by_itself(&problem) => {}
