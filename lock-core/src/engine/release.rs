@@ -38,11 +38,14 @@ pub(super) struct Footprint {
     pub(super) position: QueuePosition,
 }
 
-/// A release that was sent.
+/// A release that was sent, while somebody may wait for its verdict. Empty once it goes on without this.
 ///
 /// Dropped before every node has replied, it continues in the background, tracked: a node that cannot be reached is asked again
 /// until the key has expired on its own, whichever runtime is shut down meanwhile.
-pub(crate) struct Release {
+pub(crate) struct Release(Option<SentRelease>);
+
+/// The same, wherever it is. If it is dropped in the background before every node has acknowledged it, its runtime was shut down.
+struct SentRelease {
     engine: Arc<Engine>,
     keys: LockKeys,
     owner: OwnerId,
@@ -51,14 +54,12 @@ pub(crate) struct Release {
     began: Instant,
     /// When the key has expired on its own.
     expires: Instant,
-    /// `None` once it was moved to the background, or every node has replied there.
-    round: Option<Round>,
+    round: Round,
     /// The nodes that may hold the key still: they have not replied, or not acknowledged it.
     unacknowledged: NodeSet,
     tally: Tally,
     verdict: Option<Verdict>,
     failed: Vec<(usize, NodeError)>,
-    in_background: bool,
     /// A shutdown waits for it.
     tracked: Option<TaskTrackerToken>,
 }
@@ -88,7 +89,7 @@ impl Release {
             }
         }
         round.await_majority_but(cluster.size() - nodes.len());
-        Self {
+        Self(Some(SentRelease {
             engine: Arc::clone(engine),
             keys: keys.clone(),
             owner,
@@ -96,14 +97,13 @@ impl Release {
             began,
             // From now on, not from the grant: a renewal that is still under way may prolong the key until then.
             expires: began + ttl + drift(ttl),
-            round: Some(round),
+            round,
             unacknowledged: nodes,
             tally,
             verdict,
             failed: Vec::new(),
-            in_background: false,
             tracked,
-        }
+        }))
     }
 
     /// Waits for the verdict: whether the lock was still held.
@@ -112,30 +112,46 @@ impl Release {
     ///
     /// Dropping the future only gives up the verdict, and then the release only the wait for it: it continues in the background.
     pub(crate) async fn verdict(&mut self) -> Result<WasHeld, Unacknowledged> {
-        if Handle::try_current().is_ok() {
-            return self.outcome().await;
+        if let Some(sent) = &mut self.0
+            && Handle::try_current().is_ok()
+        {
+            return sent.outcome().await;
         }
-        // The caller has no runtime, and so no timers: wait on the manager's.
+        // The caller has no runtime, and so no timers: wait on the manager's. Moved there and not borrowed: the caller may drop this
+        // future, and the release must go on.
+        let Some(mut sent) = self.0.take() else { return Err(Unacknowledged::default()) };
         let (sender, receiver) = oneshot::channel();
-        // Moved and not borrowed: the caller may drop this future, and the release must go on.
-        let (engine, mut release) = (Arc::clone(&self.engine), self.take());
+        sent.round.detach();
+        let engine = Arc::clone(&sent.engine);
         engine.spawn(async move {
-            _ = sender.send(release.outcome().await);
-            release.finish().await;
+            _ = sender.send(sent.outcome().await);
+            sent.finish().await;
         });
         receiver.await.unwrap_or_else(|_| Err(Unacknowledged::default()))
     }
+}
 
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some(mut sent) = self.0.take() {
+            sent.count_received();
+            if !sent.is_complete() {
+                sent.go_on_unawaited();
+            }
+        }
+    }
+}
+
+impl SentRelease {
     async fn outcome(&mut self) -> Result<WasHeld, Unacknowledged> {
         match self.decide().await {
             Verdict::Held => Ok(true),
             Verdict::Lost => Ok(false),
             Verdict::Unknown => {
-                let members = &self.engine.cluster.members;
-                let vote = |node: usize, vote| NodeVote { node: members[node].node.name().to_owned(), vote };
+                let cluster = &self.engine.cluster;
                 let silent = self.unacknowledged.without(self.failed.iter().map(|(node, _)| *node).collect());
-                let failed = self.failed.iter().map(|(node, error)| vote(*node, Vote::Failed(error.clone())));
-                let votes = failed.chain(silent.iter().map(|node| vote(node, Vote::Pending))).collect();
+                let failed = self.failed.iter().map(|(node, error)| cluster.vote(*node, Vote::Failed(error.clone())));
+                let votes = failed.chain(silent.iter().map(|node| cluster.vote(node, Vote::Pending))).collect();
                 Err(Unacknowledged { waited: self.began.elapsed(), votes })
             }
         }
@@ -147,11 +163,7 @@ impl Release {
             if let Some(verdict) = self.verdict {
                 return verdict;
             }
-            let reply = match &mut self.round {
-                Some(round) => round.next_in_time().await,
-                None => None,
-            };
-            match reply {
+            match self.round.next_in_time().await {
                 Some(reply) => self.count(reply),
                 None => self.set_verdict(Verdict::Unknown),
             }
@@ -182,7 +194,7 @@ impl Release {
     }
 
     fn count_received(&mut self) {
-        while let Some(reply) = self.round.as_ref().and_then(Round::take) {
+        while let Some(reply) = self.round.take() {
             self.count(reply);
         }
     }
@@ -193,6 +205,21 @@ impl Release {
             log_event!(warn: "lock.release_failed", key, "no majority acknowledged a release within the node timeout");
         }
         self.verdict.get_or_insert(verdict);
+    }
+
+    /// Nobody waits for it any more.
+    fn go_on_unawaited(mut self) {
+        self.round.detach();
+        let background = &self.engine.background;
+        if self.verdict == Some(Verdict::Unknown) || !self.failed.is_empty() {
+            // Perhaps because the home does not run any more. This runtime takes it over, even if it has only had the guard so far.
+            background.home.start();
+        }
+        if self.failed.is_empty() && !background.finished.is_cancelled() {
+            Unawaited::leave(self);
+        } else {
+            self.go_on();
+        }
     }
 
     /// Completes the release in a task.
@@ -216,19 +243,13 @@ impl Release {
 
     async fn complete(&mut self) {
         self.decide().await;
-        if let Some(round) = &self.round {
-            round.await_all();
-        }
-        while let Some(round) = &mut self.round
-            && let Some(reply) = round.next_in_time().await
-        {
+        self.round.await_all();
+        while let Some(reply) = self.round.next_in_time().await {
             self.count(reply);
         }
         // Usually all have replied in time.
-        if !self.is_complete()
-            && let Some(round) = self.round.take()
-        {
-            Box::pin(self.ask_again(round)).await;
+        if !self.is_complete() {
+            Box::pin(self.ask_again()).await;
         }
     }
 
@@ -236,42 +257,12 @@ impl Release {
     fn is_complete(&self) -> bool {
         self.unacknowledged.is_empty()
     }
-
-    /// Moves what is left of the release out, for the background: the round, the nodes that are missing, the votes, the errors and the
-    /// tracking token. `self` keeps copies of the rest, and has nothing more to do.
-    fn take(&mut self) -> Self {
-        Self {
-            engine: Arc::clone(&self.engine),
-            keys: self.keys.clone(),
-            round: self.round.take().map(Round::detached),
-            unacknowledged: std::mem::take(&mut self.unacknowledged),
-            tally: std::mem::replace(&mut self.tally, Tally::new(0)),
-            failed: std::mem::take(&mut self.failed),
-            in_background: true,
-            tracked: self.tracked.take(),
-            ..*self
-        }
-    }
 }
 
-impl Drop for Release {
+impl Drop for SentRelease {
     fn drop(&mut self) {
-        if self.in_background {
-            return Interrupted::leave(self);
-        }
-        self.count_received();
-        if self.is_complete() {
-            return;
-        }
-        let rest = self.take();
-        if rest.verdict == Some(Verdict::Unknown) || !rest.failed.is_empty() {
-            // Perhaps because the home does not run any more. This runtime takes it over, even if it has only had the guard so far.
-            rest.engine.background.home.start();
-        }
-        if rest.failed.is_empty() && !self.engine.background.finished.is_cancelled() {
-            Unawaited::leave(rest);
-        } else {
-            rest.go_on();
+        if !self.is_complete() {
+            Interrupted::leave(self);
         }
     }
 }

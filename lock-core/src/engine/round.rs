@@ -151,8 +151,8 @@ impl Round {
     }
 
     /// Prepares the round for being awaited by another task, which may be on another runtime.
-    pub(crate) fn detached(self) -> Self {
-        Self { timer: None, ..self }
+    pub(crate) fn detach(&mut self) {
+        self.timer = None;
     }
 
     /// Sets another deadline, and wakes the waiting task for each reply.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Footprint, Release};
+use super::{Footprint, Release, SentRelease};
 use crate::engine::Engine;
 use crate::node::QueuePosition;
 
@@ -25,10 +25,10 @@ pub(super) struct Interrupted {
 
 impl Interrupted {
     /// Hands what a dropped release has left to do over to the home.
-    pub(super) fn leave(release: &mut Release) {
-        let &mut Release { ref engine, ref keys, owner, expires, unacknowledged: nodes, .. } = release;
+    pub(super) fn leave(release: &mut SentRelease) {
+        let &mut SentRelease { ref engine, ref keys, owner, expires, unacknowledged: nodes, .. } = release;
         let (background, now) = (&engine.background, Instant::now());
-        if nodes.is_empty() || now >= expires || background.finished.is_cancelled() {
+        if now >= expires || background.finished.is_cancelled() {
             return;
         }
         // The position may belong to a caller that came later.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{Interrupted, Release};
+use super::{Interrupted, SentRelease};
 use crate::mutex::Mutex;
 use crate::quorum::Verdict;
 
@@ -20,7 +20,7 @@ use crate::quorum::Verdict;
 pub(super) struct Unawaited(Mutex<Option<Waiting>>);
 
 struct Waiting {
-    release: Release,
+    release: SentRelease,
     place: Place,
 }
 
@@ -51,10 +51,9 @@ enum Left {
 
 impl Unawaited {
     /// Leaves a release to its last reply.
-    pub(super) fn leave(release: Release) {
-        let Some(round) = &release.round else { return };
-        round.await_all_or_error();
-        let (engine, until) = (Arc::clone(&release.engine), release.waits_until(round.deadline));
+    pub(super) fn leave(release: SentRelease) {
+        release.round.await_all_or_error();
+        let (engine, until) = (Arc::clone(&release.engine), release.waits_until(release.round.deadline));
         let (background, unawaited) = (&engine.background, Arc::new(Self(Mutex::new(None))));
         let mut waiting = unawaited.0.lock();
         let place = background.unawaited.add(until, Left::Waiting(Arc::clone(&unawaited)));
@@ -187,7 +186,7 @@ impl UnawaitedReleases {
     }
 }
 
-impl Release {
+impl SentRelease {
     /// Until when it is left alone, at most: to a deadline if it is undecided, or until its key has expired if it is settled.
     fn waits_until(&self, deadline: Instant) -> Instant {
         if self.verdict.is_some() && self.failed.is_empty() { self.expires } else { deadline }
@@ -195,12 +194,8 @@ impl Release {
 
     /// Counts the replies that have arrived. Ready when none is missing.
     fn poll_replies(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(round) = &mut self.round {
-            match round.poll_replies(cx) {
-                Poll::Ready(Some(reply)) => self.count(reply),
-                Poll::Ready(None) => break,
-                Poll::Pending => return Poll::Pending,
-            }
+        while let Some(reply) = ready!(self.round.poll_replies(cx)) {
+            self.count(reply);
         }
         Poll::Ready(())
     }
