@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Engine, NodeReply, Round};
 use crate::cluster::NodeSet;
 use crate::mutex::Mutex;
-use crate::node::{LockKeys, Operation};
+use crate::node::{ByQueue, LockKeys, Operation};
 
 /// How long a request to leave a queue is awaited. A position that could not be given up expires on its own.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -24,10 +24,10 @@ pub(crate) struct QueuePositions {
     pub(crate) nodes: NodeSet,
 }
 
-/// The queues that a manager is leaving, the nodes that have not replied, and until when they are awaited: a runtime that nobody drives must
-/// not keep a later request back. As many as there are such requests in flight.
+/// The requests to leave a queue that are in flight: which queue, of which node. With until when each is awaited: a runtime that nobody
+/// drives must not keep a later request back.
 #[derive(Default)]
-pub(super) struct Leaving(Mutex<BTreeMap<String, (NodeSet, Instant)>>);
+pub(super) struct Leaving(Mutex<HashMap<(ByQueue, usize), Instant>>);
 
 impl Engine {
     /// Gives up the queue positions on these nodes. Each is asked once, in the background: a position that stays expires on
@@ -45,10 +45,11 @@ impl Engine {
             silent.remove(node);
         }
         if !silent.is_empty() {
-            let mut in_flight = LeaveInFlight::begin(self, keys, silent);
+            let in_flight = silent.iter().map(|node| (node, LeaveInFlight::begin(self, keys, node)));
+            let mut in_flight: HashMap<_, _> = in_flight.collect();
             self.spawn(async move {
                 while let Some(NodeReply { node, .. }) = round.next_in_time().await {
-                    in_flight.replied(node);
+                    in_flight.remove(&node);
                 }
             });
         }
@@ -67,50 +68,29 @@ impl Engine {
 
 impl Leaving {
     fn is_leaving(&self, keys: &LockKeys, node: usize) -> bool {
-        let leaving = self.0.lock();
-        leaving.get(keys.queue()).is_some_and(|(nodes, until)| nodes.contains(node) && Instant::now() < *until)
+        let until = self.0.lock().get(&(ByQueue(keys.clone()), node)).copied();
+        until.is_some_and(|until| Instant::now() < until)
     }
 }
 
-/// Requests to leave a queue that are in flight: until this is dropped.
+/// A request to leave a queue that is in flight: until this is dropped.
 struct LeaveInFlight {
     engine: Arc<Engine>,
-    queue: String,
-    nodes: NodeSet,
+    request: (ByQueue, usize),
 }
 
 impl LeaveInFlight {
-    fn begin(engine: &Arc<Engine>, keys: &LockKeys, nodes: NodeSet) -> Self {
-        let (engine, queue, until) = (Arc::clone(engine), keys.queue().to_owned(), Instant::now() + LEAVE_TIMEOUT);
-        let mut leaving = engine.leaving.0.lock();
-        let others = leaving.get(&queue).filter(|(_, until)| Instant::now() < *until);
-        // Of several requests, the time of the first: then a call is answered by one more.
-        let (all, until) = others.copied().unwrap_or((nodes, until));
-        leaving.insert(queue.clone(), (all.union(nodes), until));
-        drop(leaving);
-        Self { engine, queue, nodes }
-    }
-
-    fn replied(&mut self, node: usize) {
-        self.nodes.remove(node);
-        self.forget([node].into_iter().collect());
-    }
-
-    fn forget(&self, nodes: NodeSet) {
-        let mut leaving = self.engine.leaving.0.lock();
-        if let Some((left, _)) = leaving.get_mut(&self.queue) {
-            // A later request to the same node may be in flight still. Then a call is answered by one more.
-            *left = left.without(nodes);
-            if left.is_empty() {
-                leaving.remove(&self.queue);
-            }
-        }
+    fn begin(engine: &Arc<Engine>, keys: &LockKeys, node: usize) -> Self {
+        let (engine, request) = (Arc::clone(engine), (ByQueue(keys.clone()), node));
+        engine.leaving.0.lock().insert(request.clone(), Instant::now() + LEAVE_TIMEOUT);
+        Self { engine, request }
     }
 }
 
 impl Drop for LeaveInFlight {
     fn drop(&mut self) {
-        self.forget(self.nodes);
+        // A later request to the same node may be in flight still. Then a call is answered by one more.
+        self.engine.leaving.0.lock().remove(&self.request);
     }
 }
 
@@ -139,7 +119,7 @@ mod tests {
         assert!(engine.leaving.0.lock().is_empty());
 
         // As by a task on a runtime that nobody drives any more.
-        let _in_flight = LeaveInFlight::begin(&engine, &keys, NodeSet::all(1));
+        let _in_flight = LeaveInFlight::begin(&engine, &keys, 0);
         assert_eq!(leaving(), [0]);
         sleep(LEAVE_TIMEOUT).await;
         assert_eq!(leaving(), []);
