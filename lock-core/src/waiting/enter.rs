@@ -8,7 +8,6 @@ use super::listening::Listening;
 use super::local_queue::LastAttempt;
 use super::local_queues::{Joined, LocalQueues};
 use super::turn::{Handover, LocalHold, Turn, Turns};
-use super::wakeups::Listener;
 use crate::cluster::Cluster;
 use crate::engine::Engine;
 use crate::kind::Kind;
@@ -28,9 +27,12 @@ pub(crate) enum NotEntered {
 
 impl Turns {
     pub(crate) fn new(engine: &Arc<Engine>, max_waiters: usize) -> Arc<Self> {
-        let listening = Arc::new(Listening::new(&engine.cluster));
         Arc::new_cyclic(|turns| {
-            Listener::add_to(engine, &listening, turns);
+            let listening = Arc::new(Listening::new(&engine.cluster, turns));
+            engine.background.home.add({
+                let listening = Arc::clone(&listening);
+                move || Arc::clone(&listening).listen()
+            });
             Self {
                 engine: Arc::clone(engine),
                 queues: LocalQueues::new(max_waiters),

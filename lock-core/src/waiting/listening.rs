@@ -1,6 +1,7 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
+use super::turn::Turns;
 use crate::cluster::{Cluster, NodeSet, OrderedWatch};
 use crate::error::NodeError;
 use crate::quorum::majority;
@@ -9,6 +10,8 @@ use crate::quorum::majority;
 /// all of them.
 pub(super) struct Listening {
     pub(super) cluster: Arc<Cluster>,
+    /// Whom the nodes wake. Weak, because the background work outlives the manager that it works for.
+    pub(super) turns: Weak<Turns>,
     /// Whether a caller has waited. Before that, nobody listens.
     wanted: OrderedWatch<bool>,
     /// Whether a majority could wake this process, once.
@@ -20,9 +23,10 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    pub(super) fn new(cluster: &Arc<Cluster>) -> Self {
+    pub(super) fn new(cluster: &Arc<Cluster>, turns: &Weak<Turns>) -> Self {
         Self {
             cluster: Arc::clone(cluster),
+            turns: Weak::clone(turns),
             wanted: OrderedWatch::new(false),
             was_woken: AtomicBool::default(),
             logged_silent: AtomicBool::default(),
@@ -113,7 +117,7 @@ mod tests {
         let locks = LockManager::builder().nodes(nodes.clone()).connect().await.unwrap();
         let guard = locks.lock("r").acquire().await.unwrap();
         let cluster = Arc::clone(&guard.lease().engine().unwrap().cluster);
-        let listening = Listening::new(&cluster);
+        let listening = Listening::new(&cluster, &Weak::new());
         cluster.members[2].set_silent();
         assert!(listening.is_connecting());
         nodes[0].set_down(true);

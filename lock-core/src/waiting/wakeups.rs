@@ -1,4 +1,4 @@
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -6,8 +6,6 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::listening::Listening;
-use super::turn::Turns;
-use crate::engine::Engine;
 use crate::error::NodeError;
 use crate::limits::MAX_PERMITS;
 use crate::node::{SlotOffer, Wakeup};
@@ -19,52 +17,39 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// After how many failures in a row a node counts as one that cannot wake this process. A connection that broke is soon there again.
 const MAX_FAILURES: u32 = 4;
 
-/// Listens to the nodes for a manager, and passes each wake-up to the local queue of its lock. It begins when a caller first
-/// waits.
-pub(super) struct Listener {
-    listening: Arc<Listening>,
-    /// Weak, because the background work outlives the manager that it works for.
-    turns: Weak<Turns>,
-}
-
-impl Listener {
-    /// Adds the listener to the background work of the engine.
-    pub(super) fn add_to(engine: &Engine, listening: &Arc<Listening>, turns: &Weak<Turns>) {
-        let listener = Arc::new(Self { listening: Arc::clone(listening), turns: Weak::clone(turns) });
-        engine.background.home.add(move || Arc::clone(&listener).listen());
-    }
-
-    async fn listen(self: Arc<Self>) {
-        join_all((0..self.listening.cluster.size()).map(|node| self.listen_to(node))).await;
+impl Listening {
+    /// Listens to the nodes, and passes each wake-up to the local queue of its lock. It begins when a caller first waits.
+    pub(super) async fn listen(self: Arc<Self>) {
+        join_all((0..self.cluster.size()).map(|node| self.listen_to(node))).await;
     }
 
     async fn listen_to(&self, node: usize) {
-        let cluster = &self.listening.cluster;
+        let cluster = &self.cluster;
         let member = &cluster.members[node];
         let (mut failures, mut pause) = (0, BACKOFF.0);
         // The work may have moved here from another runtime, with the connection.
-        self.listening.has_ended(node);
+        self.has_ended(node);
         self.wake_waiting();
         loop {
-            self.listening.started().await;
+            self.started().await;
             cluster.wait_until_reachable(node).await;
             let listening = member.node.wakeups(&cluster.keyspace, cluster.waiter);
             match timeout(TIMEOUT, listening).await.unwrap_or(Err(NodeError::TimedOut)) {
                 Ok(mut wakeups) => {
                     (failures, pause) = (0, BACKOFF.0);
-                    self.listening.can_wake(node);
+                    self.can_wake(node);
                     self.wake_waiting();
                     while let Some(wakeup) = wakeups.next().await {
                         self.receive(node, wakeup);
                     }
-                    self.listening.has_ended(node);
+                    self.has_ended(node);
                     self.wake_waiting();
                 }
                 Err(error) => {
                     failures += 1;
                     let is_final = matches!(error, NodeError::Refused(_) | NodeError::TimedOut);
                     if failures >= MAX_FAILURES || is_final {
-                        self.listening.cannot_wake(node, &error);
+                        self.cannot_wake(node, &error);
                         self.wake_waiting();
                     }
                 }
@@ -79,9 +64,9 @@ impl Listener {
     fn receive(&self, node: usize, Wakeup { lock_key, before, mut free }: Wakeup) {
         let Some(turns) = self.turns.upgrade() else { return };
         if before == 0 {
-            self.listening.heard(node);
+            self.heard(node);
         }
-        let keys = self.listening.cluster.keyspace.keys_of(&lock_key);
+        let keys = self.cluster.keyspace.keys_of(&lock_key);
         // A node is not trusted to name a slot that there may be.
         if keys.slot().is_some_and(|slot| slot >= MAX_PERMITS) {
             return;
