@@ -188,23 +188,9 @@ impl<'a> Attempt<'a> {
         Some(outcome)
     }
 
-    /// Counts the votes until they decide, or a token has to be confirmed.
+    /// Counts the votes until they decide, or a token has to be confirmed. Also a grant ends this: the votes that are missing change nothing,
+    /// and their nodes may hang.
     async fn gather(&mut self) -> Step {
-        while self.next_roster.is_none()
-            && let Some(reply) = self.acquires.next_in_time().await
-        {
-            let step = self.count(reply);
-            // Also a grant ends here: the votes that are missing change nothing, and their nodes may hang.
-            if step != Step::Wait {
-                return step;
-            }
-        }
-        // Rare, and boxed, because every attempt has room for it.
-        Box::pin(self.gather_late()).await
-    }
-
-    /// The same when a majority is late, or a node has another roster.
-    async fn gather_late(&mut self) -> Step {
         loop {
             let step = tokio::select! {
                 biased;
