@@ -229,6 +229,7 @@ mod openapi;
 mod param;
 mod policy;
 mod problem;
+mod question;
 mod readyz;
 mod rejection;
 mod response_body;
