@@ -71,7 +71,7 @@ impl<S: Clone + Send + 'static> Runner<'_, S> {
             let masters = if plan.question == Some(Question::Unlocked) { &Masters::new() } else { &masters };
             let frozen = plan.question == Some(Question::Frozen) && index == plan.first;
             let instance = masters.instance(frozen).await.map_err(|error| Problem::NoLocks(error.to_string()))?;
-            let begun = work.begin(self.trial.service.as_ref(), instance.locks.clone(), own);
+            let begun = (work.begin)(self.trial.service.as_ref(), instance.locks.clone(), own);
             let request = Request::new(begun, instance);
             self.watchdog.add(&work.label, &request);
             requests.push(request);

@@ -22,7 +22,8 @@ type Check<S> = dyn Fn(S, Vec<Answer>) -> BoxFuture<bool> + Send + Sync;
 /// The response of a new instance, or what a panic said that kept it from being made.
 pub(super) type Instances<S> =
     dyn Fn(LockManager, S, Request<Body>) -> BoxFuture<Result<Response, String>> + Send + Sync;
-type Task<S> = dyn Fn(LockManager, S) -> BoxFuture<Answer> + Send + Sync;
+/// Begins with a new instance, if there is a service. What may panic is called when the work is polled.
+type Begin<S> = dyn Fn(Option<&Arc<Instances<S>>>, LockManager, S) -> Work + Send + Sync;
 
 /// Runs requests against a service in every order of their steps that matters, and says in which of them a check is false.
 ///
@@ -100,12 +101,8 @@ pub struct Trial<S> {
 /// A request, or a task.
 pub(super) struct Tried<S> {
     pub(super) label: String,
-    kind: Kind<S>,
-}
-
-enum Kind<S> {
-    Request(Arc<dyn Fn() -> Request<Body> + Send + Sync>),
-    Task(Arc<Task<S>>),
+    pub(super) begin: Arc<Begin<S>>,
+    needs_service: bool,
 }
 
 impl<S: Clone + Send + 'static> Trial<S> {
@@ -166,7 +163,18 @@ impl<S: Clone + Send + 'static> Trial<S> {
     pub fn request(mut self, request: impl Fn() -> Request<Body> + Send + Sync + 'static) -> Self {
         let example = request();
         let label = format!("{} {}", example.method(), example.uri());
-        self.work.push(Tried { label, kind: Kind::Request(Arc::new(request)) });
+        let request = Arc::new(request);
+        let begin = Arc::new(move |service: Option<&Arc<Instances<S>>>, locks, state| -> Work {
+            let (service, request) = (service.cloned(), Arc::clone(&request));
+            Box::pin(async move {
+                let Some(service) = service else { return Answer::hung_up() };
+                match service(locks, state, request()).await {
+                    Ok(response) => Answer::read(response).await,
+                    Err(message) => Answer::no_service(message),
+                }
+            })
+        });
+        self.work.push(Tried { label, begin, needs_service: true });
         self
     }
 
@@ -178,12 +186,12 @@ impl<S: Clone + Send + 'static> Trial<S> {
         Fut::Output: fmt::Debug,
     {
         let task = Arc::new(task);
-        let task: Arc<Task<S>> = Arc::new(move |locks, state| {
-            let work = task(locks, state);
-            Box::pin(async move { Answer::output(&work.await) })
+        let begin: Arc<Begin<S>> = Arc::new(move |_, locks, state| {
+            let task = Arc::clone(&task);
+            Box::pin(async move { Answer::output(&task(locks, state).await) })
         });
-        let tasks = (0..count).map(|_| Tried { label: "task".to_owned(), kind: Kind::Task(Arc::clone(&task)) });
-        self.work.extend(tasks);
+        let tried = |_| Tried { label: "task".to_owned(), begin: Arc::clone(&begin), needs_service: false };
+        self.work.extend((0..count).map(tried));
         self
     }
 
@@ -222,7 +230,6 @@ impl<S: Clone + Send + 'static> Trial<S> {
     /// What is wrong with the settings.
     pub(super) fn invalid(&self) -> Option<Problem> {
         let needs_others = self.questions.iter().any(|question| *question != Question::HangUp);
-        let is_request = |tried: &Tried<S>| matches!(tried.kind, Kind::Request(_));
         let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(60));
         let out_of_range = |field, value: &dyn fmt::Debug, least: &dyn fmt::Debug, most: &dyn fmt::Debug| {
             let [value, least, most] = [value, least, most].map(|number| format!("{number:?}"));
@@ -230,7 +237,9 @@ impl<S: Clone + Send + 'static> Trial<S> {
         };
         match self {
             _ if self.work.is_empty() => Some(Problem::NoRequest),
-            _ if self.service.is_none() && self.work.iter().any(is_request) => Some(Problem::NoService),
+            _ if self.service.is_none() && self.work.iter().any(|tried| tried.needs_service) => {
+                Some(Problem::NoService)
+            }
             _ if self.check.is_none() => Some(Problem::NoCheck),
             _ if self.questions.is_empty() => Some(Problem::NoQuestion),
             _ if self.work.len() == 1 && needs_others => Some(Problem::OneRequest),
@@ -240,28 +249,6 @@ impl<S: Clone + Send + 'static> Trial<S> {
                 out_of_range("max_time", &self.max_time, &shortest, &longest)
             }
             _ => None,
-        }
-    }
-}
-
-impl<S: Send + 'static> Tried<S> {
-    /// The future that the trial polls. What may panic is called when it is polled.
-    pub(super) fn begin(&self, service: Option<&Arc<Instances<S>>>, locks: LockManager, state: S) -> Work {
-        match (&self.kind, service) {
-            (Kind::Request(request), Some(service)) => {
-                let (service, request) = (Arc::clone(service), Arc::clone(request));
-                Box::pin(async move {
-                    match service(locks, state, request()).await {
-                        Ok(response) => Answer::read(response).await,
-                        Err(message) => Answer::no_service(message),
-                    }
-                })
-            }
-            (Kind::Task(task), _) => {
-                let task = Arc::clone(task);
-                Box::pin(async move { task(locks, state).await })
-            }
-            (Kind::Request(_), None) => Box::pin(async { Answer::hung_up() }),
         }
     }
 }
