@@ -30,6 +30,9 @@ pub const CHECK: &str = "SELECT token FROM lock_fence WHERE resource = $1 AND to
 /// Claim in the transaction itself, and not inside a savepoint: if that is rolled back, the claim is lost with it, while what is written
 /// outside of it is committed.
 ///
+/// Behind a pooler that runs each transaction in another session, as `PgBouncer` may, let the library prepare it without a name (in sqlx,
+/// `persistent(false)`): by its name, the session may have another statement, and what succeeds is not the claim.
+///
 /// While another transaction with a claim of the same resource is open, the statement waits for it. In PostgreSQL with
 /// `READ COMMITTED`, the default, it then compares with what that one has committed. With `REPEATABLE READ` and
 /// `SERIALIZABLE`, it fails with a serialization error (SQLSTATE 40001), even if its token is the newer one: run the

@@ -9,6 +9,9 @@ macro_rules! claims {
         use super::client::{CHECK_AND_LEVEL, SEEN, has_a_snapshot, may_be_refused, refused};
         use super::{CLAIM, Claimant};
 
+        // No statement is kept prepared. A pooler may run each transaction in another session, where sqlx's name for it means another
+        // statement: a claim would then succeed and claim nothing.
+
         /// Claims the resource of a lock for the holder of `lease`, in the table of [`CREATE_TABLE`](super::CREATE_TABLE).
         ///
         /// Call it first in the transaction that reads and writes, and roll back if it fails. Dropping a transaction of a pool does that;
@@ -18,8 +21,9 @@ macro_rules! claims {
         /// Claim in the transaction itself, and not in one that is nested in it: that is a savepoint, and if it is rolled back, the claim
         /// is lost with it, while what is written outside of it is committed.
         ///
-        /// A claim is one statement. It waits for open transactions that have claimed the same resource, for as long as `lock_timeout`
-        /// allows. Every token fits `BIGINT`. For an example see the [module](self).
+        /// A claim is one statement, which is not kept prepared, so that it also works behind a pooler of connections. It waits for open
+        /// transactions that have claimed the same resource, for as long as `lock_timeout` allows. Every token fits `BIGINT`. For an
+        /// example see the [module](self).
         ///
         /// # Errors
         ///
@@ -51,11 +55,12 @@ macro_rules! claims {
             claimant: &Claimant,
         ) -> Result<(), ClaimError> {
             may_be_refused("postgres");
-            let claim = query(CLAIM).bind(claimant.resource()).bind(claimant.token().as_i64());
+            let claim = query(CLAIM).bind(claimant.resource()).bind(claimant.token().as_i64()).persistent(false);
             if claim.execute(&mut **transaction).await?.rows_affected() > 0 {
                 return Ok(());
             }
-            let seen = query_scalar(SEEN).bind(claimant.resource()).fetch_optional(&mut **transaction).await?;
+            let seen = query_scalar(SEEN).bind(claimant.resource()).persistent(false);
+            let seen = seen.fetch_optional(&mut **transaction).await?;
             Err(refused("postgres", claimant.clone(), seen).into())
         }
 
@@ -92,7 +97,8 @@ macro_rules! claims {
             claimant: &Claimant,
         ) -> Result<(), CheckError> {
             may_be_refused("postgres");
-            let check = query(CHECK_AND_LEVEL).bind(claimant.resource()).bind(claimant.token().as_i64());
+            let check =
+                query(CHECK_AND_LEVEL).bind(claimant.resource()).bind(claimant.token().as_i64()).persistent(false);
             let row = check.fetch_one(&mut **transaction).await?;
             let (level, seen): (String, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
             if seen.is_some() {

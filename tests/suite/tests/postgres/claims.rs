@@ -29,7 +29,7 @@ async fn paused_and_next() -> (LockGuard, LockGuard) {
 }
 
 /// `count` leases on one resource that have ended, in the order of their holders.
-async fn leases(count: usize) -> Vec<Lease> {
+pub(crate) async fn leases(count: usize) -> Vec<Lease> {
     let locks = LockManager::in_memory();
     let mut leases = Vec::new();
     for _ in 0..count {

@@ -1,11 +1,17 @@
-//! `PgBouncer` in front of a server: it is refused, and nothing stays in the sessions of other applications.
+//! `PgBouncer` in front of a server: for locks, it is refused, and nothing stays in the sessions of other applications. For claims, it is
+//! used, and may run each transaction in another session.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_axum::fence;
 use lock_core::masters::Refusal;
-use lock_core::{ConfigError, ConnectError, LockManager, NodeError};
+use lock_core::{ConfigError, ConnectError, Lease, LockManager, NodeError};
 use lock_support::{PgBouncer, PostgresServer, eventually_async};
+use tokio_postgres::NoTls;
+
+use crate::claims::leases;
+use crate::shop::open;
 
 const IGNORES_OPTIONS: &str = "ignore_startup_parameters = options";
 
@@ -110,4 +116,105 @@ async fn a_service_that_is_idle_is_not_ended_by_timeouts_for_idle_sessions() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(server.query(processes).await, before);
     assert!(held.release().await.unwrap());
+}
+
+/// A service with one connection to a pooler, which prepares no statement of its own.
+trait Service: Sized {
+    const NAME: &str;
+
+    async fn connect_to(pooler: &PgBouncer) -> Self;
+
+    /// One transaction. Returns whether the claim was accepted.
+    async fn claim(&mut self, lease: &Lease) -> bool;
+
+    /// One transaction. Returns whether the reader may read.
+    async fn check(&mut self, lease: &Lease) -> bool;
+}
+
+impl Service for tokio_postgres::Client {
+    const NAME: &str = "tokio-postgres";
+
+    async fn connect_to(pooler: &PgBouncer) -> Self {
+        let (client, wire) = tokio_postgres::connect(&pooler.url(), NoTls).await.unwrap();
+        tokio::spawn(wire);
+        client
+    }
+
+    async fn claim(&mut self, lease: &Lease) -> bool {
+        use fence::tokio_postgres::{ClaimError, claim};
+        let tx = self.transaction().await.unwrap();
+        let claimed = claim(&tx, lease).await;
+        assert!(matches!(claimed, Ok(()) | Err(ClaimError::Stale(_))), "{claimed:?}");
+        tx.commit().await.unwrap();
+        claimed.is_ok()
+    }
+
+    async fn check(&mut self, lease: &Lease) -> bool {
+        use fence::tokio_postgres::{CheckError, check};
+        let checked = check(&self.transaction().await.unwrap(), lease).await;
+        assert!(matches!(checked, Ok(()) | Err(CheckError::Stale(_))), "{checked:?}");
+        checked.is_ok()
+    }
+}
+
+macro_rules! sqlx_service {
+    ($sqlx:ident) => {
+        impl Service for $sqlx::PgPool {
+            const NAME: &str = stringify!($sqlx);
+
+            async fn connect_to(pooler: &PgBouncer) -> Self {
+                $sqlx::postgres::PgPoolOptions::new().max_connections(1).connect(&pooler.url()).await.unwrap()
+            }
+
+            async fn claim(&mut self, lease: &Lease) -> bool {
+                use fence::$sqlx::{ClaimError, claim};
+                let mut tx = self.begin().await.unwrap();
+                let claimed = claim(&mut tx, lease).await;
+                assert!(matches!(claimed, Ok(()) | Err(ClaimError::Stale(_))), "{claimed:?}");
+                tx.commit().await.unwrap();
+                claimed.is_ok()
+            }
+
+            async fn check(&mut self, lease: &Lease) -> bool {
+                use fence::$sqlx::{CheckError, check};
+                let checked = check(&mut self.begin().await.unwrap(), lease).await;
+                assert!(matches!(checked, Ok(()) | Err(CheckError::Stale(_))), "{checked:?}");
+                checked.is_ok()
+            }
+        }
+    };
+}
+
+sqlx_service!(sqlx);
+sqlx_service!(sqlx_0_9);
+
+/// Statements that were prepared by name would be others in another session, or none: those of the other services of the pool.
+// promise: claims
+#[tokio::test]
+async fn a_claim_is_made_in_whatever_session_a_pooler_runs_its_transaction() {
+    async fn run<S: Service>(server: &PostgresServer, pooler: &PgBouncer) {
+        server.query("TRUNCATE lock_fence").await;
+        let (leases, name) = (leases(3).await, S::NAME);
+        let (mut writer, mut reader) = (S::connect_to(pooler).await, S::connect_to(pooler).await);
+        let (mut one, mut other) =
+            (tokio_postgres::Client::connect_to(pooler).await, tokio_postgres::Client::connect_to(pooler).await);
+        // What both sessions of the pool are busy with. The services have the one that is not.
+        let (busy, also_busy) = (one.transaction().await.unwrap(), other.transaction().await.unwrap());
+        busy.rollback().await.unwrap();
+        assert!(writer.claim(&leases[0]).await, "{name}");
+        let busy = one.transaction().await.unwrap();
+        also_busy.rollback().await.unwrap();
+        assert!(reader.check(&leases[1]).await, "{name}");
+        assert!(writer.claim(&leases[2]).await, "{name}");
+        let claimed = server.query("SELECT token FROM lock_fence").await;
+        assert_eq!(claimed, leases[2].token().to_string(), "{name}: what was accepted counts");
+        assert!(!reader.claim(&leases[1]).await && !writer.check(&leases[1]).await, "{name}");
+        drop(busy);
+    }
+    let server = open().await;
+    let ignored = "ignore_startup_parameters = extra_float_digits";
+    let pooler = PgBouncer::start(&server, &["pool_mode = transaction", "default_pool_size = 2", ignored]).await;
+    run::<tokio_postgres::Client>(&server, &pooler).await;
+    run::<sqlx::PgPool>(&server, &pooler).await;
+    run::<sqlx_0_9::PgPool>(&server, &pooler).await;
 }
