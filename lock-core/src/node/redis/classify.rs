@@ -37,8 +37,9 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
     match code {
         "NOAUTH" | "WRONGPASS" => Refusal::Login { detail }.into(),
         "NOPERM" => Refusal::Permission { detail }.into(),
-        // A script meets what the user lacks with no code of its own.
-        "ERR" if detail.starts_with("The user executing the script can't") => Refusal::Permission { detail }.into(),
+        // A script meets what the user lacks with no code of its own, and redis-rs drops that of the answer to SELECT.
+        "ERR" if is_about_permissions(&detail) => Refusal::Permission { detail }.into(),
+        "ERR" if is_unknown_command(&detail) => no_command(&detail).into(),
         "CROSSSLOT" => Refusal::ClusterMode { detail }.into(),
         "LOADING" => NodeError::Unreachable { reason: format!("{detail}; it is used when it has loaded its data") },
         // A script met a key that is on another server, while the slot is being moved. It was cut short.
@@ -51,6 +52,32 @@ pub(super) fn error_reply(code: &str, detail: &str) -> NodeError {
             }
         },
     }
+}
+
+/// Whether an error without a code says that the user lacks a permission.
+fn is_about_permissions(detail: &str) -> bool {
+    detail.starts_with("The user executing the script can't") || detail.contains("has no permissions to run")
+}
+
+/// Whether the server does not have a command, or a script of it: each version has other words.
+fn is_unknown_command(detail: &str) -> bool {
+    let detail = detail.to_ascii_lowercase();
+    detail.starts_with("unknown ") && detail.contains("command")
+}
+
+/// Hosts deny commands in this way, without a word about permissions. The arguments may have the name of a lock and the id of its owner.
+fn no_command(detail: &str) -> Refusal {
+    let detail = detail.split(", with args").next().unwrap_or_default();
+    if detail.to_ascii_lowercase().contains("sentinel") {
+        return Refusal::Unusable {
+            reason: format!("it is no sentinel: {detail}; name the address of one (port 26379)"),
+        };
+    }
+    let reason = format!(
+        "the server lacks a command that locks need: {detail}; it was renamed (rename-command in redis.conf), or the host denies it: see \
+         the list of commands in the documentation of RedisNode"
+    );
+    Refusal::Unusable { reason }
 }
 
 /// What Redis 6 puts before the error of a command in a script, which is followed by the line of the script.
@@ -190,6 +217,8 @@ mod tests {
         assert!(matches!(error("WRONGPASS"), NodeError::Refused(Refusal::Login { .. })));
         let denied = error_reply("ERR", "The user executing the script can't run this command or subcommand");
         assert!(matches!(denied, NodeError::Refused(Refusal::Permission { .. })));
+        let select = error_reply("ERR", "User app has no permissions to run the 'select' command");
+        assert!(matches!(select, NodeError::Refused(Refusal::Permission { .. })));
         let loading = error("LOADING");
         assert!(loading.may_pass() && loading.to_string().ends_with("when it has loaded its data"), "{loading}");
         for (code, remedy) in [
@@ -205,6 +234,22 @@ mod tests {
             let text = error.to_string();
             assert!(text.starts_with(&format!("{code}: detail; ")) && text.contains(remedy), "{text}");
         }
+        for unknown in [
+            "unknown command 'evalsha', with args beginning with: 'd1f0' '2' 'lock:stock:42' ",
+            "unknown command `evalsha`, with args beginning with: `d1f0`, ",
+            "Unknown Redis command called from Lua script",
+            "Unknown command called from script script: on @user_script:1.",
+        ] {
+            let error = error_reply("ERR", unknown);
+            assert!(
+                matches!(&error, NodeError::Refused(Refusal::Unusable { reason })
+                if reason.contains("rename-command") && !reason.contains("with args")),
+                "{error}"
+            );
+        }
+        let server =
+            error_reply("ERR", "unknown command 'SENTINEL', with args beginning with: 'GET-MASTER-ADDR-BY-NAME' ");
+        assert!(server.to_string().starts_with("it is no sentinel: "), "{server}");
         let full = error_reply("ERR", "max number of clients reached").to_string();
         assert!(full.contains("raise maxclients"), "{full}");
         assert_eq!(error_reply("ERR", "the fence is used up").to_string(), "ERR: the fence is used up");

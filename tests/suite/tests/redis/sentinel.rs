@@ -176,6 +176,9 @@ async fn what_keeps_a_sentinel_from_naming_a_master_is_said() {
     let text = error.to_string();
     assert!(text.contains("no sentinel of \"mymaster\" answers") && text.contains(&dead), "{text}");
 
+    let text = problem(builder().sentinel([other.address()], "mymaster")).await.to_string();
+    assert!(text.contains("it is no sentinel"), "{text}");
+
     let error = builder().sentinel([sentinel.address(), dead.clone()], "anothermaster").connect().await.unwrap_err();
     let ConnectError::Config(ConfigError::RefusedNode { refusal, .. }) = &error else { panic!("{error}") };
     let (master_name, sentinels) = ("anothermaster".to_owned(), sentinel.address());
