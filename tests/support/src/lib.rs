@@ -36,7 +36,9 @@ pub use self::polling::{Polled, poll_times};
 pub use self::postgres::{PgBouncer, PostgresServer};
 pub use self::proxy::{Proxy, accept};
 pub use self::recorder::Recorder;
-pub use self::redis::{Backup, Bus, Clock, RedisCluster, RedisServer, Sentinel, SlotCluster, Valkey, alone, free_port};
+pub use self::redis::{
+    Backup, Bus, Clock, RedisCluster, RedisServer, Release, Sentinel, SlotCluster, alone, free_port,
+};
 pub use self::sharded_master::ShardedMaster;
 pub use self::stalled_runtime::{Fate, StalledRuntime, ends_in_time, on_one_thread, whatever_becomes_of_it};
 pub use self::statistics::executed;

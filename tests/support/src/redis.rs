@@ -1,10 +1,10 @@
 mod bus;
 mod clock;
 mod disk;
+mod release;
 mod sentinel;
 mod slots;
 mod standby;
-mod valkey;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use tokio::sync::{Mutex, MutexGuard};
 pub use self::bus::Bus;
 pub use self::clock::Clock;
 pub use self::disk::Backup;
+pub use self::release::Release;
 pub use self::sentinel::Sentinel;
 pub use self::slots::SlotCluster;
-pub use self::valkey::Valkey;
 use crate::statistics::executed;
 use crate::wait::eventually_async;
 
@@ -75,7 +75,10 @@ impl RedisServer {
         crate::events::keep_two_subscribers();
         let mut directory = TempDir::new().unwrap();
         let mut all: Vec<String> = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"].map(String::from).into();
-        all.extend(["--maxmemory-policy", "noeviction", "--enable-debug-command", "yes"].map(String::from));
+        all.extend(["--maxmemory-policy", "noeviction"].map(String::from));
+        if !release::allows_debug(program) {
+            all.extend(["--enable-debug-command", "yes"].map(String::from));
+        }
         all.extend(arguments.iter().map(ToString::to_string));
         let password = arguments.iter().skip_while(|argument| **argument != "--requirepass").nth(1);
         let login = password.map(|password| format!(":{password}@")).unwrap_or_default();

@@ -153,7 +153,9 @@ fn lines(value: &Value, count: usize) -> Result<impl Iterator<Item = &str>, Node
     if rest == UNADMITTED {
         return Err(NodeError::Unadmitted);
     }
-    if rest.bytes().filter(|byte| *byte == b'\n').count() + 1 != count {
+    // Redis 6 ends some errors with a line break of their own, such as that of a full memory.
+    let lines = rest.bytes().filter(|byte| *byte == b'\n').count() + 1;
+    if lines != count && lines != count + rest.matches("\r\n").count() {
         return Err(NodeError::Protocol { reply: format!("{value:?}") });
     }
     // Lines are short. `split` begins a search for each that is made for long ones.
@@ -161,7 +163,9 @@ fn lines(value: &Value, count: usize) -> Result<impl Iterator<Item = &str>, Node
         let end = rest.bytes().position(|byte| byte == b'\n').unwrap_or(rest.len());
         let (line, behind) = rest.split_at(end);
         rest = behind.get(1..).unwrap_or_default();
-        Some(line)
+        let Some(error) = line.strip_suffix('\r') else { return Some(line) };
+        rest = rest.strip_prefix('\n').unwrap_or(rest);
+        Some(error)
     }))
 }
 

@@ -26,6 +26,7 @@ mod permissions;
 mod permits;
 mod portions;
 mod queued_locks;
+mod redis_6;
 mod regressions;
 mod replica_flips;
 mod replicated;

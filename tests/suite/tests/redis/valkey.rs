@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::LockManager;
-use lock_support::{Kind, RedisServer, SlotCluster, Valkey, all_nodes_vote, try_every_kind};
+use lock_support::{Kind, RedisServer, Release, SlotCluster, all_nodes_vote, try_every_kind};
 
 use crate::cluster_faults::{Load, TTL, one_load, slots};
 
 /// The servers of all releases that are installed, for a test.
 fn installed(test: &str) -> impl Iterator<Item = PathBuf> {
-    Valkey::ALL.into_iter().filter_map(move |valkey| valkey.server(test))
+    Release::VALKEY.into_iter().filter_map(move |release| release.server(test))
 }
 
 // promise: exclusion, turns
@@ -58,7 +58,7 @@ async fn failovers_and_slots_that_move_key_by_key_under_load_lead_to_no_second_h
 #[tokio::test]
 async fn slots_that_move_at_once_under_load_and_back_lead_to_no_second_holder() {
     let test = "slots_that_move_at_once_under_load_and_back_lead_to_no_second_holder";
-    let Some(program) = Valkey::Nine.server(test) else { return };
+    let Some(program) = Release::Valkey9.server(test) else { return };
     let _one = one_load().await;
     let cluster = SlotCluster::start_program(&program, 3, 0, &[]).await;
     let (load, locks, tasks) = Load::begin(&cluster).await;

@@ -76,6 +76,21 @@ fn a_reply_is_read_or_reported_as_it_came() {
 }
 
 #[test]
+fn an_error_of_redis_6_that_ends_with_a_line_break_is_that_of_its_request_alone() {
+    let full = "E@user_script: 211: -OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    let is_full =
+        |reply: &Result<Reply, NodeError>| matches!(reply, Err(NodeError::Rejected { code, .. }) if code == "OOM");
+    assert!(is_full(&replies(full, 1)[0]));
+    for (count, failed) in [(1, 0), (3, 0), (3, 1), (3, 2)] {
+        let lines: Vec<&str> = (0..count).map(|line| if line == failed { full } else { "K" }).collect();
+        let replies = replies(&lines.join("\n"), count);
+        let as_sent = |(line, reply)| if line == failed { is_full(reply) } else { *reply == Ok(Reply::Kept) };
+        assert!(replies.iter().enumerate().all(as_sent), "{replies:?}");
+    }
+    assert!(matches!(replies(full, 2)[..], [_, Err(NodeError::Protocol { .. })]));
+}
+
+#[test]
 fn numbers_beyond_2_53_are_not_taken_for_replies() {
     for number in ["9007199254740992", "9223372036854775807", "18446744073709551615", "99999999999999999999"] {
         for line in ["#", "R#", "H#", "A#", "S#", "H# 1", "H1 #"].map(|line| line.replace('#', number)) {
