@@ -160,6 +160,9 @@ impl Cluster {
             )
         );
         if inspection_may_help {
+            if matches!(error, NodeError::Elsewhere { .. }) {
+                member.last_inspection.lock().is_elsewhere = true;
+            }
             member.recheck.notify_one();
         }
     }

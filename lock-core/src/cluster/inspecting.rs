@@ -87,7 +87,7 @@ impl Cluster {
         self.has_contact.store(false, Ordering::Release);
         for (node, member) in self.members.iter().enumerate() {
             let mut last = member.last_inspection.lock();
-            last.error = None;
+            (last.error, last.is_elsewhere) = (None, false);
             last.record.resolve();
             drop(last);
             member.test_vote.lock().disconnected();
@@ -103,7 +103,7 @@ impl Cluster {
     /// Lets [`maintain_member`](Self::maintain_member) inspect a node now, and decide again when that has to be done next. What
     /// another task found out about the node may shorten half a minute to the end of a quarantine, or to the pause before a node
     /// that is gone is looked for.
-    pub(super) fn reschedule(&self, node: usize) {
+    pub(crate) fn reschedule(&self, node: usize) {
         self.members[node].recheck.notify_one();
     }
 
@@ -120,6 +120,7 @@ impl Cluster {
     fn inspected(&self, node: usize, asked: &LogPositions, seen: Inspection) {
         let mut last = self.members[node].last_inspection.lock();
         (last.clock, last.error) = (Some((seen.clock_micros, Instant::now())), None);
+        last.is_elsewhere = false;
         drop(last);
         self.membership().observe_since(asked, node, Some(seen), self.now());
         self.set_clock();

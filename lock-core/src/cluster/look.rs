@@ -47,7 +47,7 @@ impl Cluster {
     }
 
     /// What the nodes have of a lock, as [`look`](Self::look) finds it, and how they were asked. If too few voted because the members
-    /// changed, they are asked once more.
+    /// changed, or their keys moved, they are asked once more.
     pub(crate) async fn look_by_present_roster(
         &self,
         keys: &LockKeys,
@@ -66,15 +66,40 @@ impl Cluster {
         (epochs, states)
     }
 
-    /// Whether nodes did not reply because the members changed, as these errors say; and if so, waits until a majority votes by the new
-    /// roster. Who has asked nodes by the old one, and too few replied, may ask once more then.
+    /// Whether nodes did not reply because the members changed, or another server has their keys, as these errors say; and if so, waits until
+    /// a majority votes by the new roster, or it is known what keeps the nodes from it. Who has asked nodes by the old one, and too few
+    /// replied, may ask once more then.
     ///
     /// This manager finds out about a change by another one when a node refuses a request, or at its next inspection.
     pub(crate) async fn is_overtaken<'a>(&self, asked_by: u64, errors: impl Iterator<Item = &'a NodeError>) -> bool {
-        match errors.filter_map(|error| next_roster(error, asked_by)).max() {
+        let (mut next, mut is_elsewhere) = (None, false);
+        for error in errors {
+            next = next.max(next_roster(error, asked_by));
+            is_elsewhere |= matches!(error, NodeError::Elsewhere { .. });
+        }
+        if is_elsewhere {
+            _ = timeout(OUTAGE_GRACE, self.published_until(|| self.has_settled(asked_by))).await;
+            // Also if no majority votes: why those that were found do not is the answer then.
+            return self.all_found();
+        }
+        match next {
             Some(next) => timeout(OUTAGE_GRACE, self.majority_votes_by(next)).await.is_ok(),
             None => false,
         }
+    }
+
+    /// Whether every node that replied that another server has its keys was found there.
+    fn all_found(&self) -> bool {
+        !self.members.iter().any(|member| member.last_inspection.lock().is_elsewhere)
+    }
+
+    /// Whether they were, and a majority votes by this roster, or a newer one, or has nothing more to do for that but to wait.
+    fn has_settled(&self, roster: u64) -> bool {
+        let is_under_way = |member: &Member| {
+            let problem = member.state.borrow().problem();
+            matches!(problem, Some(NodeError::Elsewhere { .. } | NodeError::NotMember(_)))
+        };
+        self.all_found() && (self.has_majority_by(roster) || !self.members.iter().any(is_under_way))
     }
 
     /// What the nodes have of a lock. Nodes with an epoch reply only if they are still in it; the others say what they have all the

@@ -44,6 +44,8 @@ pub(super) struct LastInspection {
     pub(super) error: Option<NodeError>,
     /// Why its record cannot be read or written.
     pub(super) record: Complaint,
+    /// Whether a reply said since that another server has its keys.
+    pub(super) is_elsewhere: bool,
 }
 
 impl Member {

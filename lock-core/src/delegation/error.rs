@@ -62,7 +62,7 @@ pub enum AdoptError {
     /// The text is not one that [`Delegation::as_str`](super::Delegation::as_str) returned, or is of another version.
     #[error("the text is not a delegation, or one of another version of this library")]
     Malformed,
-    /// It is of a lock on another set of masters.
+    /// It is of a lock on another set of masters, as far as this manager knows. If it missed that its own was formed again, it finds out now.
     #[error("the delegation is of a lock on the set of masters {theirs}, and this service uses the set {ours}")]
     OtherSet {
         /// The id of that set.

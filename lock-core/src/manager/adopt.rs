@@ -89,6 +89,9 @@ impl LockManager {
         engine.first_contact().await;
         let ours = cluster.membership().roster().map(|roster| roster.set);
         if let Some(ours) = ours.filter(|ours| *ours != claims.set) {
+            // Ours may have been formed again, which this manager would find out half a minute later. No more often than for other errors:
+            // anybody can send a text.
+            (0..cluster.size()).for_each(|node| cluster.reschedule(node));
             return Err(AdoptError::OtherSet { theirs: claims.set.to_string(), ours: ours.to_string() });
         }
         let (owner, sent, remaining) = match prove(engine, &keys, &credential).await {

@@ -7,6 +7,7 @@ mod cancel_safety;
 mod cluster;
 mod cluster_access;
 mod cluster_faults;
+mod cluster_operators;
 mod cluster_partition;
 mod connecting;
 mod credentials;
