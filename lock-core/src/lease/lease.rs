@@ -230,7 +230,7 @@ impl Lease {
     /// nothing from the masters: it ends when its validity does, up to a `ttl` later.
     ///
     /// It has a timer of its own, on the runtime that polls it. So it resolves in time whatever becomes of the runtime that
-    /// renews the lease. Polled outside a runtime, it depends on that one.
+    /// renews the lease, and that is replaced by this one if it does not run. Polled outside a runtime, it depends on that one.
     ///
     /// # Cancel safety
     ///
@@ -252,6 +252,9 @@ impl Lease {
     pub fn lost(&self) -> impl Future<Output = ()> + Send + use<> {
         let lease = self.clone();
         async move {
+            if let Some(engine) = lease.engine() {
+                engine.background.home.start();
+            }
             // Renewals move the end, so it is looked for again when the timer fires.
             while lease.is_valid() {
                 tokio::select! {

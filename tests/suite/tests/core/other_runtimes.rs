@@ -77,6 +77,19 @@ fn a_lease_goes_on_being_renewed_whatever_the_first_runtime_does() {
 
 // promise: any-runtime
 #[test]
+fn a_lease_is_renewed_by_a_runtime_that_only_awaits_its_loss() {
+    whatever_becomes_of_it(|fate| {
+        let (locks, ttl) = (MemoryCluster::new(3).manager(), Duration::from_secs(2));
+        let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").ttl(ttl).acquire());
+        let guard = guard.unwrap();
+        on_one_thread().block_on(async {
+            assert!(timeout(ttl + ttl / 4, guard.lost()).await.is_err(), "{:?}", guard.check());
+        });
+    });
+}
+
+// promise: any-runtime
+#[test]
 fn a_waiter_is_served_whatever_the_first_runtime_does() {
     whatever_becomes_of_it(|fate| {
         let cluster = MemoryCluster::new(3);
