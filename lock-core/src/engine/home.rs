@@ -13,10 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::Cluster;
 use crate::mutex::Mutex;
-use crate::task::Task;
+use crate::task::{Task, wait_until};
 
 /// How long the end of the background work is awaited. Only a runtime that is blocked, or that nobody drives, takes any time.
 const END_GRACE: Duration = Duration::from_millis(100);
+
+/// How often the work has moved, and where it is.
+pub(crate) type Tenure = (u64, Option<Id>);
 
 /// The runtime on which the background work of a manager runs: connections, membership, renewals, wake-ups.
 ///
@@ -174,9 +177,18 @@ impl Home {
     }
 
     /// How often the work has moved, and where it is.
-    pub(super) fn tenure(&self) -> (u64, Option<Id>) {
+    pub(crate) fn tenure(&self) -> Tenure {
         let state = self.state.lock();
         (state.tenure, state.runtime.as_ref().map(Handle::id))
+    }
+
+    /// Waits until the work has moved, and returns true; or false at once if it was on this runtime, which runs.
+    pub(crate) async fn moved_since(&self, before: Tenure) -> bool {
+        let is_elsewhere = Handle::try_current().is_ok_and(|here| before.1 != Some(here.id()));
+        if is_elsewhere {
+            wait_until(&self.changed, || self.tenure().0 != before.0).await;
+        }
+        is_elsewhere
     }
 
     pub(super) fn is_vacant(&self) -> bool {

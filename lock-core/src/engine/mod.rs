@@ -29,7 +29,7 @@ pub(crate) use self::background::Background;
 pub(crate) use self::engine::Engine;
 pub(crate) use self::failed_attempt::{FailedAttempt, QueueReport};
 pub(crate) use self::grant::Grant;
-pub(crate) use self::home::Home;
+pub(crate) use self::home::{Home, Tenure};
 pub(crate) use self::line::{AttemptKind, AttemptPlace};
 pub(crate) use self::queue_position::QueuePositions;
 pub(crate) use self::release::{Release, Unacknowledged, UnawaitedReleases};

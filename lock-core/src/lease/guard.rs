@@ -146,8 +146,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// - [`LockError::Lost`] if the lease was lost.
-    /// - [`LockError::NoQuorum`] if too few nodes replied within the node timeout. If the members of the set change meanwhile, the new ones are
-    ///   asked within a second.
+    /// - [`LockError::NoQuorum`] if too few nodes replied within the node timeout. If the members of the set change meanwhile, or the runtime
+    ///   with the connections does not run, they are asked again within a second.
     /// - [`LockError::Delegated`] while a [delegation](Lease::delegate) of it is unfinished.
     /// - [`LockError::Downgrade`] for a permit: nobody can read beside its holder.
     ///

@@ -5,11 +5,11 @@ use tokio::time::{Instant, timeout};
 
 use super::shared_grant::SharedGrant;
 use super::{Lease, LeaseRegistry};
-use crate::engine::{Engine, NodeReply, Round};
+use crate::engine::{Engine, NodeReply, Round, Tenure};
 use crate::error::{LossReason, NodeError, NodeVote, Vote};
 use crate::node::{Operation, Reply, ReplySender};
 use crate::observer::RenewalOutcome;
-use crate::quorum::{KeyVote, RollCall, Tally, Verdict, word_is_good};
+use crate::quorum::{KeyVote, OUTAGE_GRACE, RollCall, Tally, Verdict, word_is_good};
 
 /// How often the nodes are asked at most whether a lock is still held, if they take long to reply.
 const MAX_QUESTIONS: u32 = 2;
@@ -108,10 +108,14 @@ pub(crate) async fn is_still_held(registry: &LeaseRegistry, lease: &Lease, least
 
 /// Turns a writer into a reader on the nodes, or says what keeps them from it. The lease is extended if they did so.
 pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> (Verdict, Vec<NodeVote>) {
-    let operation = Operation::Downgrade { owner: lease.owner(), ttl: lease.ttl() };
+    let (operation, home) = (Operation::Downgrade { owner: lease.owner(), ttl: lease.ttl() }, &engine.background.home);
+    // The runtime with the connections may be gone, and this one may have had only the guard so far.
+    home.start();
+    _ = timeout(lease.remaining(), engine.first_contact()).await;
+    let before = home.tenure();
     let mut extension = Extension::of_lease(engine, lease, operation);
     let mut verdict = extension.verdict().await;
-    if verdict == Verdict::Unknown && extension.is_overtaken().await {
+    if verdict == Verdict::Unknown && (extension.is_overtaken().await || extension.moves_home(before).await) {
         // A node that has done it already extends what its owner reads.
         extension = Extension::of_lease(engine, lease, operation);
         verdict = extension.verdict().await;
@@ -200,6 +204,17 @@ impl Extension {
         let Some(lease) = &self.lease else { return false };
         let errors = self.errors.iter().map(|(_, error)| error);
         timeout(lease.remaining(), self.engine.cluster.is_overtaken(self.round.roster(), errors)).await == Ok(true)
+    }
+
+    /// Whether too few nodes have a vote because the home did not run, and it moves within a second; then waits for the connections.
+    async fn moves_home(&mut self, before: Tenure) -> bool {
+        let Some(lease) = &self.lease else { return false };
+        let moves = async {
+            let moves = self.engine.background.home.moved_since(before).await;
+            self.engine.first_contact().await;
+            moves
+        };
+        timeout(lease.remaining().min(OUTAGE_GRACE), moves).await == Ok(true)
     }
 
     /// The nodes that have no vote, each with the reason.

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use lock_core::LockManager;
+use lock_core::{Kind, LockManager};
 use lock_support::{Fate, RedisCluster, StalledRuntime, eventually_async, on_one_thread, whatever_becomes_of_it};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
@@ -78,6 +78,23 @@ fn a_lease_on_real_servers_goes_on_being_renewed_whatever_the_first_runtime_does
             sleep(ttl + ttl / 2).await;
             assert!(guard.is_valid());
             assert_eq!(guard.release().await, Ok(true));
+            cluster.no_lock_is_left().await;
+        });
+    });
+}
+
+// promise: any-runtime, readers
+#[test]
+fn a_writer_goes_on_to_read_whatever_the_first_runtime_does() {
+    whatever_becomes_of_it(|fate| {
+        let live = on_one_thread();
+        let cluster = live.block_on(RedisCluster::start(3));
+        let locks = cluster.builder().connect_lazy().unwrap();
+        let (guard, _stalled) = StalledRuntime::after(fate, locks.lock("r").acquire());
+        live.block_on(async {
+            let reading = guard.unwrap().downgrade().await.unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+            assert_eq!(reading.kind(), Kind::Read);
+            assert_eq!(reading.release().await, Ok(true));
             cluster.no_lock_is_left().await;
         });
     });
