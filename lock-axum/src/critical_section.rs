@@ -1,7 +1,7 @@
 //! Runs a handler while its lock is held: one that was acquired, or adopted.
 
 use axum::response::Response;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use lock_core::{Lease, LockError, LockManager};
 
 use crate::delegation::Carried;
@@ -79,9 +79,10 @@ where
 /// token, or the leases of a set, to its extensions for outer middleware. Then releases the lock, unless the body of the response is to hold it.
 ///
 /// A redirect is no error: after a POST, it is how a success is reported. Neither is a switch of protocols. That has no
-/// body: the session that follows is not part of the response.
+/// body: the session that follows is not part of the response. `to` is the method of the request.
 pub(crate) fn finish_response(
     mut response: Response,
+    to: &Method,
     guard: impl Guard,
     policy: &Policy,
     upgrade_not_held: &LogOnce,
@@ -95,15 +96,20 @@ pub(crate) fn finish_response(
     if policy.hold != HoldUntil::BodyEnd || is_lost {
         return Ok(response);
     }
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+    if begins_session(to, response.status()) {
         if upgrade_not_held.is_first() {
             lock_core::log_event!(warn: "lock.upgrade_not_held",
-                "a lock that is held until the end of the body is not held for the session after an upgrade (101): hold it for \
-                 the session instead");
+                "a lock that is held until the end of the body is not held for the session after an upgrade (101, or the \
+                 answer to a CONNECT): hold it for the session instead");
         }
         return Ok(response);
     }
     Ok(hold_until_end(response, guard))
+}
+
+/// Whether a session follows an answer: after a switch of protocols, or a `CONNECT`, which has none over HTTP/2.
+fn begins_session(to: &Method, status: StatusCode) -> bool {
+    status == StatusCode::SWITCHING_PROTOCOLS || (*to == Method::CONNECT && status.is_success())
 }
 
 /// The rejection that is answered instead of the handler's response.

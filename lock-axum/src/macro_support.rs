@@ -9,6 +9,7 @@ pub use axum::Extension;
 use axum::extract::{FromRef, FromRequestParts};
 use axum::response::IntoResponse;
 pub use axum::response::Response;
+use http::Method;
 use http::request::Parts;
 use lock_core::{Lease, LockError, LockGuard, LockManager, LockPending};
 
@@ -39,12 +40,13 @@ pub struct Manager(pub Caller);
 pub struct Caller {
     locks: LockManager,
     carried: Carried,
+    method: Method,
 }
 
 impl Caller {
     fn of(parts: &mut Parts, locks: LockManager) -> Self {
         parts.extensions.insert(LockPending(locks.clone()));
-        Self { locks, carried: Carried::by(&parts.headers) }
+        Self { locks, carried: Carried::by(&parts.headers), method: parts.method.clone() }
     }
 }
 
@@ -152,6 +154,8 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The lock of a handler that has not begun.
 struct Entered<G> {
     guard: G,
+    /// Of the request.
+    method: Method,
     policy: Policy,
     on_error: Option<fn(LockError) -> Response>,
 }
@@ -159,7 +163,7 @@ struct Entered<G> {
 impl<G: Guard> Entered<G> {
     /// Acquires the lock, or adopts it.
     fn enter(
-        Caller { locks, carried }: Caller,
+        Caller { locks, carried, method }: Caller,
         read: ReadBytes,
         resources: impl Resources<Guard = G> + 'static,
         policy: Policy,
@@ -169,7 +173,7 @@ impl<G: Guard> Entered<G> {
             let answer = on_error.as_ref().map(|on_error| on_error as &AnswerError);
             let guard = critical_section::enter(&locks, &resources, || carried, &policy, answer).await?;
             drop(read);
-            Ok(Self { guard, policy, on_error })
+            Ok(Self { guard, method, policy, on_error })
         })
     }
 
@@ -177,11 +181,11 @@ impl<G: Guard> Entered<G> {
     fn run(self, handler: impl FnOnce(&G) -> Boxed<Response>) -> Boxed<Result<Response, LockRejection>> {
         static UPGRADE_NOT_HELD: LazyLock<LogOnce> = LazyLock::new(LogOnce::default);
 
-        let Self { guard, policy, on_error } = self;
+        let Self { guard, method, policy, on_error } = self;
         let section = critical_section::run(guard, &policy, handler);
         Box::pin(async move {
             let finish = |Completed { output, guard }| {
-                critical_section::finish_response(output, guard, &policy, &UPGRADE_NOT_HELD)
+                critical_section::finish_response(output, &method, guard, &policy, &UPGRADE_NOT_HELD)
             };
             let answer = on_error.as_ref().map(|on_error| on_error as &AnswerError);
             section.await.and_then(finish).map_err(|error| critical_section::reject(error, &policy, answer))

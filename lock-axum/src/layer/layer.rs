@@ -45,7 +45,7 @@ use crate::key_error::KeyError;
 ///
 /// # Upgrades
 ///
-/// When a handler answers with 101, to begin a WebSocket for example, the lock is held until that answer, and not for the
+/// When a handler answers with 101, or a `CONNECT` over HTTP/2 with 200, to begin a WebSocket for example, the lock is held until that answer, and not for the
 /// session that follows. [`hold_until_session_end`](Self::hold_until_session_end) lets the handler take it along.
 /// [`hold_until_body_end`](Self::hold_until_body_end) has no effect on an upgrade, which is logged once for each layer as
 /// `lock.upgrade_not_held`.

@@ -152,6 +152,7 @@ impl Config {
                     Ok(guard) => guard,
                     Err(rejection) => return Ok(rejection.into_response()),
                 };
+            let method = parts.method.clone();
             let (holds_session, on_lost) = (this.policy.hold == HoldUntil::SessionEnd, this.policy.on_lost);
             let handler = move |guard: &<R::Resources as Resources>::Guard| {
                 guard.insert_into(&mut parts.extensions);
@@ -163,8 +164,8 @@ impl Config {
                 Ok(Completed { output: Err(error), .. }) => Err(error),
                 Ok(Completed { output: Ok(response), guard }) => {
                     let response = response.map(Body::new);
-                    let finished =
-                        critical_section::finish_response(response, guard, &this.policy, &this.upgrade_not_held);
+                    let (policy, not_held) = (&this.policy, &this.upgrade_not_held);
+                    let finished = critical_section::finish_response(response, &method, guard, policy, not_held);
                     Ok(finished.unwrap_or_else(|error| this.reject(error)))
                 }
             }

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
 use axum::http::{Method, StatusCode};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, any, get};
 use futures_util::{StreamExt as _, stream};
 use lock_axum::{Lease, LockLayer, LockManager, OnLost, distributed_lock};
 use lock_support::http::{Counter, PATIENCE, is_free, manager, nodes, serve};
@@ -230,18 +230,18 @@ async fn the_answer_to_head_and_an_empty_body_release_at_once() {
 #[tokio::test]
 async fn the_attribute_does_not_hold_an_upgrade_by_its_body_and_says_so_once() {
     #[distributed_lock(resource = "r", hold = "body")]
-    async fn upgrade() -> StatusCode {
-        StatusCode::SWITCHING_PROTOCOLS
+    async fn upgrade(method: Method) -> StatusCode {
+        if method == Method::CONNECT { StatusCode::OK } else { StatusCode::SWITCHING_PROTOCOLS }
     }
     let events = Events::record();
     let locks = manager(&nodes());
     let gate = Gate::new(Semaphore::new(0));
-    for _ in 0..2 {
-        let response = call(get(upgrade), Method::GET, &locks, &gate).await;
+    for method in [Method::CONNECT, Method::GET, Method::CONNECT] {
+        let response = call(any(upgrade), method, &locks, &gate).await;
         assert!(locks.held().is_empty());
         drop(response);
+        assert_eq!(events.named("lock.upgrade_not_held").len(), 1);
     }
-    assert_eq!(events.named("lock.upgrade_not_held").len(), 1);
 }
 
 // promise: bodies-and-sessions

@@ -3,9 +3,9 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post as on_post;
+use axum::routing::{any, post as on_post};
 use hyper_util::rt::TokioIo;
 use lock_axum::{LockLayer, distributed_lock};
 use lock_support::http::{is_free, manager, nodes, serve};
@@ -72,6 +72,27 @@ async fn the_response_to_an_upgrade_does_not_hold_the_lock() {
     let response = app.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
     eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
     drop(response);
+}
+
+#[tokio::test]
+async fn a_hold_that_the_answer_to_a_connect_ends_is_logged_as_that_of_another_upgrade() {
+    let (events, nodes) = (Events::record(), nodes());
+    let locks = manager(&nodes);
+    let layer = || LockLayer::new(locks.clone(), "r").hold_until_body_end();
+    let app: Router = Router::new()
+        .route("/empty", any(async || StatusCode::OK).layer(layer()))
+        .route("/body", any(async || "a body, which no server sends").layer(layer()))
+        .route("/refused", any(async || StatusCode::FORBIDDEN).layer(layer()));
+    let connect = async |path: &str, method: Method| {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        drop(app.clone().oneshot(request).await.unwrap());
+        eventually_async("the lock is free", async || is_free(&nodes, "r").await).await;
+        events.named("lock.upgrade_not_held").len()
+    };
+    assert_eq!(connect("/empty", Method::POST).await, 0, "a response without a body");
+    assert_eq!(connect("/refused", Method::CONNECT).await, 0);
+    assert_eq!(connect("/empty", Method::CONNECT).await, 1);
+    assert_eq!(connect("/body", Method::CONNECT).await, 2);
 }
 
 #[tokio::test]
