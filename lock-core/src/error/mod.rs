@@ -8,8 +8,8 @@ mod vote;
 
 pub use self::invalid::{InvalidName, OutOfRange};
 pub use self::lock::{LockError, LossReason};
-pub(crate) use self::node::list_problems;
 pub use self::node::{NodeError, Refusal};
+pub(crate) use self::node::{left, list_problems};
 pub use self::not_member::NotMember;
 pub(crate) use self::vote::list;
 pub use self::vote::{NodeVote, Vote};

@@ -39,7 +39,7 @@ pub enum NodeError {
     #[error("not admitted: the node lost its data or was replaced, and is being inspected again")]
     Unadmitted,
     /// The node joined the set, and must not grant locks before every lock has ended that was granted without it.
-    #[error("in quarantine for another {remaining:.1?}, because it joined the set; nothing needs to be done")]
+    #[error("in quarantine for another {}, because it joined the set; nothing needs to be done", left(*remaining))]
     Quarantined {
         /// How much longer, or more.
         remaining: Duration,
@@ -110,6 +110,11 @@ impl NodeError {
                 | Self::Elsewhere { .. }
         )
     }
+}
+
+/// How much longer something takes, for people: a millisecond at least, for what is about to happen.
+pub(crate) fn left(time: Duration) -> String {
+    format!("{:.1?}", time.max(Duration::from_millis(1)))
 }
 
 /// Nodes and what is wrong with each.
@@ -221,5 +226,21 @@ fn tolerable(policy: &str) -> &'static str {
     match policy.starts_with("volatile-") {
         true => "; if it cannot be changed, read what tolerate_eviction(true) costs",
         false => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_quarantine_is_said_in_milliseconds_at_least() {
+        let said = |remaining| NodeError::Quarantined { remaining }.to_string();
+        assert!(
+            said(Duration::ZERO).starts_with("in quarantine for another 1.0ms, because"),
+            "{}",
+            said(Duration::ZERO)
+        );
+        assert!(said(Duration::from_nanos(61_234_567_891)).starts_with("in quarantine for another 61.2s, because"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::NodeError;
+use super::{NodeError, left};
 
 /// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl fmt::Display for NodeVote {
         write!(f, "{}: ", self.node)?;
         match &self.vote {
             Vote::Granted { .. } => f.write_str("granted"),
-            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {remaining:.1?}"),
+            Vote::Held { remaining: Some(remaining) } => write!(f, "held for {}", left(*remaining)),
             Vote::Held { remaining: None } => f.write_str("held until it is released"),
             Vote::Free => f.write_str("free"),
             Vote::NotALock => f.write_str("the key is not one of a lock"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::{Cluster, MemberState};
-use crate::error::NodeError;
+use crate::error::{NodeError, left};
 use crate::limits::{MAX_TTL, OutOfRange};
 use crate::node::{MemberId, Roster, whole_millis};
 use crate::quorum::{Change, quarantine_length};
@@ -62,7 +62,7 @@ impl fmt::Display for SeatState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Votes => write!(f, "votes"),
-            Self::Joining(left) => write!(f, "joins in {left:.1?}"),
+            Self::Joining(time) => write!(f, "joins in {}", left(*time)),
             Self::Absent => write!(f, "absent"),
             Self::Vacant => write!(f, "vacant"),
         }
