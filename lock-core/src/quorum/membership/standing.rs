@@ -54,7 +54,8 @@ impl Membership {
                 Some(epoch) => Standing::Admitted { epoch, seat },
                 None => {
                     let longest = || quarantine_length(roster.quarantine_ttl);
-                    Standing::Quarantined(self.quarantine_left(record.member).unwrap_or_else(longest))
+                    let left = self.quarantine_left(record.member).unwrap_or_else(longest);
+                    Standing::Quarantined(left.max(self.hold.saturating_sub(now)))
                 }
             };
         }

@@ -80,3 +80,20 @@ fn a_client_that_left_a_set_looks_again_as_soon_as_its_quarantine_is_over() {
     client.now += left;
     assert_eq!((client.standings().as_str(), client.membership.next_quarantine_end(0, client.now)), ("a", None));
 }
+
+// promise: quarantine
+#[test]
+fn a_quarantine_is_not_said_to_be_over_before_that_of_the_set_that_the_client_left() {
+    let (mut here, mut elsewhere) = two_sets(&LIST);
+    let mut client = Client::new(&LIST);
+    here.settle(&mut client);
+    elsewhere.forget(LIST[2]);
+    elsewhere.settle(&mut Client::new(&LIST));
+    elsewhere.pass(50);
+    std::mem::swap(&mut here.nodes, &mut elsewhere.nodes);
+    here.settle(&mut client);
+    for node in 0..LIST.len() {
+        let standing = client.membership.standing(node, client.now);
+        assert!(matches!(standing, Standing::Quarantined(left) if left > Duration::from_secs(60)), "{standing:?}");
+    }
+}
