@@ -6,6 +6,7 @@
 //! are [tied](tie) together by a [`Bond`](state::Bond).
 
 mod delegations;
+mod extension;
 mod guard;
 mod hold_times;
 mod lease;
