@@ -101,7 +101,7 @@ pub enum Failure {
 /// what it granted" as an alternative to it, two attempts could be confirmed with the same token.
 ///
 /// If several tokens are reserved, all of this applies to the last of them. Each node raises its fence by at least as many, so no
-/// other attempt can be given any of the tokens between.
+/// other attempt can be given any of the tokens in between.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquisition {
     terms: Terms,
@@ -171,14 +171,14 @@ impl Acquisition {
         let open = self.count(|votes| votes.acquire.is_none());
         let granted = self.grants().count();
         if granted < quorum {
-            return if granted + open < quorum { self.fail_when_classified() } else { Step::Wait };
+            return if granted + open < quorum { self.fail_when_reason_is_clear() } else { Step::Wait };
         }
         // The usual case, in one round trip: nodes that have seen the same attempts, or were given the same clock as a hint, agree.
         let tokens = || self.grants().map(|(_, token)| token);
         let agreed = tokens().find(|token| tokens().filter(|other| other == token).count() >= quorum);
         let largest = tokens().max().unwrap_or_default();
         match agreed {
-            Some(token) => self.decide(token, elapsed),
+            Some(token) => self.grant_or_expire(token, elapsed),
             None => self.propose(1, largest, elapsed),
         }
     }
@@ -189,7 +189,7 @@ impl Acquisition {
         let open = self.count(|votes| votes.acquire.is_none() || votes.may_confirm());
         let confirmed = self.count(|votes| votes.confirm == Some(ConfirmVote::Confirmed));
         if confirmed >= quorum {
-            return self.decide(token, elapsed);
+            return self.grant_or_expire(token, elapsed);
         }
         if confirmed + open >= quorum {
             return Step::Wait;
@@ -204,7 +204,7 @@ impl Acquisition {
             Some(next) if round < MAX_ROUNDS && self.grants().count() >= quorum => {
                 self.propose(round + 1, next, elapsed)
             }
-            _ => self.fail_when_classified(),
+            _ => self.fail_when_reason_is_clear(),
         }
     }
 
@@ -219,7 +219,8 @@ impl Acquisition {
         Step::Confirm { round, token, nodes: self.grants().map(|(node, _)| node).collect() }
     }
 
-    fn decide(&mut self, token: u64, elapsed: Duration) -> Step {
+    /// Grants the lock, unless too little of its validity is left.
+    fn grant_or_expire(&mut self, token: u64, elapsed: Duration) -> Step {
         // Judged at the end, with the time that all rounds took: a majority is worth nothing when its keys are about to expire.
         if validity(self.terms.ttl, elapsed).is_none_or(|left| left < self.terms.min_validity) {
             return self.fail(Failure::Expired);
@@ -229,9 +230,9 @@ impl Acquisition {
         Step::Granted { token: token.saturating_sub(others.into()) }
     }
 
-    /// Fails if the votes show why, and waits for more of them otherwise: a caller waits for its turn when the lock is held, and is told
-    /// of an outage when the nodes are not there. Taking the one for the other costs more than the last replies do.
-    fn fail_when_classified(&mut self) -> Step {
+    /// Fails if the votes show why, and otherwise waits for more of them: a caller waits for its turn if the lock is held, and is told of
+    /// an outage if the nodes are not there. Mistaking one for the other costs more than waiting for the last replies.
+    fn fail_when_reason_is_clear(&mut self) -> Step {
         let quorum = majority(self.nodes.len());
         let open = self.count(|votes| votes.acquire.is_none());
         let answered = self.count(|votes| !matches!(votes.acquire, None | Some(AcquireVote::NoReply)));
