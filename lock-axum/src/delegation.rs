@@ -21,8 +21,8 @@ use crate::rejection::{Cause, LockRejection};
 /// the service that sent the request, and with its token.
 ///
 /// It takes the [`LockManager`] from the request extensions, which has to be on the same masters as the sender's. A request without the header is refused with
-/// 403 `lock-delegation-refused`, as is one whose delegation is not valid. Nothing is ever acquired: for routes that others may call with
-/// and without a lock, there are [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer and `adopt = true` of the
+/// 403 `lock-delegation-refused`, as is one whose delegation is not valid. It never acquires a lock. For routes that may also be called
+/// without a delegation, there are [`adopt_delegations`](crate::LockLayer::adopt_delegations) of the layer and `adopt = true` of the
 /// [attribute](macro@crate::distributed_lock), which also check that the delegation is for the resource and the kind of the request, cancel the
 /// handler when the lock is lost, and keep it going when the client hangs up. A handler with this extractor does that itself.
 ///

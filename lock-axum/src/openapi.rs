@@ -36,7 +36,7 @@ const RESPONSES: [(StatusCode, &str, &[ProblemType]); 6] = [
 
 /// The responses of the lock for `#[utoipa::path]`, with the feature `utoipa`: 400, 408, 409, 413, 500 and 503, as problem documents.
 ///
-/// What a route sets itself, it has to state itself, too: another `busy_status`, the responses of `on_error`, and 403 with `adopt`.
+/// A route has to document what it sets itself: another `busy_status`, the responses of `on_error`, and 403 with `adopt`.
 ///
 /// # Examples
 ///

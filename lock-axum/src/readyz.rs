@@ -24,7 +24,7 @@ type IsReady = Question<Result<(), NotReady>>;
 /// round trip or two if a majority answers, and at most three seconds if none does; up to seven if the runtime of an earlier request is
 /// blocked meanwhile.
 ///
-/// The reason has the addresses of the masters, without passwords. Keep the route away from the public if they are a secret.
+/// The reason names the addresses of the masters, without passwords. Do not expose the route to the public if those are secret.
 ///
 /// # Examples
 ///

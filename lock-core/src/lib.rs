@@ -31,7 +31,7 @@
 //!
 //! - [`delegation`]: another service works under a held lock
 //! - [`inspection`]: who holds a lock, and taking it from its holder
-//! - [`masters`]: who the members of a set of masters are, and why one does not vote
+//! - [`masters`]: the members of a set of masters, and why one of them does not vote
 //! - [`limits`]: the ranges of what can be asked for
 //! - [`observer`]: hooks for what a manager does
 //!
@@ -48,7 +48,7 @@
 //! | name | level | what happened |
 //! |---|---|---|
 //! | `lock.lost` | error | a lease ended before it was released; once for each |
-//! | `lock.renewal_late` | warn | a renewal came when two thirds of the validity were over: this process was held up |
+//! | `lock.renewal_late` | warn | a renewal came only after two thirds of the validity: this process was held up |
 //! | `lock.renewal_unknown` | warn | too few nodes took part in a renewal, which is then not reported as late; the event names the first error and its node |
 //! | `lock.nested_out_of_order` | warn | a caller waits for a lock inside the scope of one whose name comes after it; once for each manager |
 //! | `lock.release_failed` | warn | no majority acknowledged a release within the node timeout |
@@ -113,9 +113,9 @@
 //! | `lock_node_duration_seconds` | histogram | `node`, `outcome`: `granted`, `held`, `failed` |
 //! | `lock_node_up` | gauge | `node` |
 //!
-//! The `template` is what the resource is made from, such as `stock:{sku}`, so that there are as many series for ten thousand
-//! resources as for one. Each lock of a set counts by itself: it is held from when it is granted, also while the set waits for
-//! another one, and its acquisition ends with the set's, in the same way. A lock without one
+//! The `template` is what the resource is made from, such as `stock:{sku}`, so that ten thousand resources have as many series as one.
+//! Each lock of a set counts by itself: it counts as held from its grant, even while the set waits for another lock, and its
+//! acquisition ends when the set's does, with the same outcome. A lock without one
 //! ([`LockRequest::template`]) has the template `other`. `node` is the name of a node: its URL without the password. A
 //! [`LockObserver`] is told the same, with or without the feature. `lock-axum` counts refused claims, too:
 //! `lock_fence_rejections_total`, by `sink`.

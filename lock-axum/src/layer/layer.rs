@@ -27,12 +27,12 @@ use crate::key_error::KeyError;
 /// The settings default to the [`LockManager`]'s. A setting that is out of range panics when the layer is built.
 ///
 /// Apply the layer with `route_layer` of a `MethodRouter`, as in the example: `post(deduct).route_layer(layer)`. It then
-/// runs for the methods of that router alone. A `Router` does not know which methods its routes have, so with
+/// runs only for the methods of that router. A `Router` does not know which methods its routes have, so with
 /// `route_layer` or `layer` of a `Router`, a request with a wrong method also acquires the lock, or waits for it, and may
 /// be answered with 409 instead of 405. Routes and methods that are added *after* the layer are not guarded, as with every layer of axum. A
 /// handler that takes a [`Lease`](crate::Lease) or a [`FencingToken`](crate::FencingToken) fails closed there: it is answered with 500,
-/// and never runs unguarded. Let every guarded handler take one. Nor do all routes of a `Router` have the path parameters of a template: routes
-/// without them are answered with 500, and with `layer`, so is what would have been a 404.
+/// and never runs unguarded. Let every guarded handler take one. Routes of a `Router` that lack the path parameters of the template are
+/// answered with 500; with `layer`, so is what would have been a 404.
 ///
 /// # Without axum's Router
 ///

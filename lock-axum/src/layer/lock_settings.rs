@@ -117,7 +117,7 @@ impl LockLayer {
         self
     }
 
-    /// Reads under the lock: the handler runs beside others that read, and beside none that writes. A layer without it writes. See
+    /// Holds the lock as a reader: the handler runs together with other readers, but not with a writer. Without this, the layer writes. See
     /// [`LockManager::read`](lock_core::LockManager::read).
     ///
     /// # Panics
@@ -144,7 +144,7 @@ impl LockLayer {
         self
     }
 
-    /// Handles a request that carries a [delegation](lock_core::Lease::delegate), in the header `lock-delegation`, under that: nothing is
+    /// Adopts the [delegation](lock_core::Lease::delegate) of a request that carries one in the header `lock-delegation`: nothing is
     /// acquired, and the handler has the lease and the token of the service that sent it. A request without one acquires the lock.
     ///
     /// A delegation that is not valid, or for another resource than the request, is answered with 403

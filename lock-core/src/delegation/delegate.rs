@@ -14,7 +14,7 @@ impl Lease {
     /// The service [adopts](crate::LockManager::adopt) it. It can neither renew nor release the lock, and it learns that the lock was lost no
     /// later than the masters forget it. The two services are not ordered against each other: send idempotency keys.
     ///
-    /// A lock is handed over to nobody in this process once it was delegated, and its key is left to expire if it is released while a
+    /// A lock that was delegated is not handed over to another caller of this process, and its key is left to expire if it is released while a
     /// delegation is [unfinished](Delegation::around): the next holder is up to a `ttl` late then.
     ///
     /// # Examples
@@ -92,12 +92,12 @@ impl Delegate {
     }
 }
 
-/// A delegation of a lease: a text for the service that is to work under the lock. Everybody who has the text can use it until it
-/// expires or the masters have the lock no more, so it is not shown in logs. After a release with an unfinished delegation, they have
-/// the lock for up to a `ttl`.
+/// A delegation of a lease: a text for the service that is to work under the lock. Anyone who has the text can use it until it
+/// expires or the lock is gone from the masters, so its `Debug` output hides it. After a release with an unfinished delegation, the masters
+/// keep the lock for up to a `ttl`.
 ///
-/// It is unfinished until [`around`](Self::around) was answered. Dropping it finishes nothing: the service that has the text may be at
-/// work.
+/// It is unfinished until the request in [`around`](Self::around) succeeds. Dropping it finishes nothing: the service that has the text
+/// may be at work.
 ///
 /// # Examples
 ///

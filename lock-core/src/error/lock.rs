@@ -28,7 +28,7 @@ use crate::token::FencingToken;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another owner holds it. A caller that waits gets this when its `wait` is over: there is no error of its own for that. A later
+    /// Another owner holds it. A caller that waits gets this when its `wait` is over: there is no separate error for that. A later
     /// attempt may succeed.
     #[error("{resource:?} is locked by another owner (waited {waited:.1?})")]
     Contended {
@@ -47,8 +47,8 @@ pub enum LockError {
     ///
     /// A caller with a `wait` gets this when the quorum has been lost for a second, or when its `wait` is over. Until then it
     /// tries again. A manager that [connects lazily](crate::LockManagerBuilder::connect_lazy) gives its first connections a second of
-    /// their own before. After that every caller is answered at once, until a majority is back: with the votes of an attempt that is
-    /// made a few times a second.
+    /// their own before. After that every caller gets this at once, until a majority is back; an attempt is made a few times a second, and
+    /// its votes are reported.
     #[error("no majority of the masters voted on {resource:?}: {}", list(votes))]
     NoQuorum {
         /// The resource.

@@ -53,9 +53,9 @@ pub struct LockOnNode {
     pub votes: bool,
     /// The writer that has the key of the lock on this node.
     pub holder: Option<HolderTag>,
-    /// The readers that have it: at most 1024, the ones that have it longest.
+    /// The readers that have it: at most 1024, those that expire last.
     pub readers: Vec<HolderTag>,
-    /// Whether that is a stranger: the value of the key is not one that this library writes.
+    /// Whether the holder is a stranger: the value of the key is not one that this library writes.
     pub stranger: bool,
     /// How much longer the key lives, unless it is renewed. `None` if there is no key, or it does not expire.
     pub remaining: Option<Duration>,
@@ -92,7 +92,7 @@ pub enum LockVerdict {
 impl LockReport {
     /// The state of the lock, as a majority of the voting nodes says.
     ///
-    /// It was so when the nodes replied, and may have changed since: do not decide by it who may write.
+    /// It may have changed since the nodes replied: do not use it to decide who may write.
     #[must_use]
     pub fn verdict(&self) -> LockVerdict {
         self.verdict

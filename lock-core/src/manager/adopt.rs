@@ -21,13 +21,13 @@ const MIN_PAUSE: Duration = Duration::from_millis(5);
 
 impl LockManager {
     /// Adopts a [delegation](crate::Lease::delegate) that another service made of its lock on this resource, on the same masters: asks them
-    /// whether that service still has the lock, and takes its lease over for the work that it asked for. Nothing is locked, and nobody waits.
+    /// whether that service still has the lock, and returns a lease for the work that it asked for. Nothing is locked, and nobody waits.
     ///
-    /// The resource is the one of the work, as this service knows it from the request and not from the text. Of permits, any slot will do;
-    /// by the name of a slot, such as `export{2}`, only that one.
+    /// `resource` is what the work is on. Take it from the request, never from the delegation. For permits, the name of the resource accepts
+    /// any slot, and the name of a slot, such as `export{2}`, only that one.
     ///
-    /// A lock that is read, and a permit, can be delegated as well. So work that writes looks at the [`kind`](crate::Lease::kind) first: others
-    /// may work under the same lock.
+    /// A lock that is read, and a permit, can be delegated as well. Work that writes should check the [`kind`](crate::Lease::kind) first: others
+    /// may hold the lock, too.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ use crate::options::LockOptions;
 /// (`enable_all`).
 ///
 /// The background tasks, which maintain the connections and renew the leases, run on the runtime on which the manager is first
-/// used. If that runtime is shut down, they move at once to another one on which it is used; if it is blocked, or nobody drives
-/// it, within a second. Requests that were not answered by then fail as if the connections had broken. If there is no other
+/// used. If that runtime is shut down, they move at once to another runtime on which it is used. If the runtime is blocked, or nobody
+/// drives it, they move within a second. Requests that were not answered by then fail as if the connections had broken. If there is no other
 /// runtime, they are started again by the next use.
 ///
 /// [`Lease::lost`](crate::Lease::lost) resolves in time on any runtime.
@@ -124,7 +124,8 @@ impl LockManager {
     /// Begins a request for the locks on several resources, to be completed by one of the methods of [`SetRequest`]: all of them
     /// or none, with one `wait` for all.
     ///
-    /// `resources` is any [`IntoIterator`] of 1 to 32 names, in any order. Sets that have names in common never wait for each other in a circle, however they are written.
+    /// `resources` is any [`IntoIterator`] of 1 to 32 names, in any order. Sets that have names in common never wait for each other in a
+    /// circle.
     ///
     /// # Examples
     ///
@@ -142,12 +143,12 @@ impl LockManager {
         SetRequest::new(self.clone(), resources)
     }
 
-    /// Begins a request for the lock on a resource to read it: beside other readers, but not beside a writer, which is every holder of
-    /// [`lock`](Self::lock). The same as `lock(resource).kind(Kind::Read)`.
+    /// Begins a request to hold the lock on a resource as a reader: together with other readers, but not with a writer, that is, a holder
+    /// of [`lock`](Self::lock). The same as `lock(resource).kind(Kind::Read)`.
     ///
     /// A writer that waits bars the readers that come after it; those that waited before it go first, together. The readers of one
-    /// process share one hold on the nodes, if they have the same `ttl` and renew it. One that comes later joins without a round trip if
-    /// the nodes said in the last 20 ms that no writer waits, and with one otherwise.
+    /// process share one hold on the nodes, if they have the same `ttl` and renew it. A further reader joins without a round trip if
+    /// the nodes said in the last 20 ms that no writer waits; otherwise it takes one.
     ///
     /// Readers may have the same [token](Lease::token). It is larger than the token of every writer before them, unless that
     /// writer [downgraded](crate::LockGuard::downgrade) to read with them, and smaller than the token of every writer after them.
@@ -173,13 +174,14 @@ impl LockManager {
     /// `lock(resource).kind(Kind::Permit { of: permits })`.
     ///
     /// Each permit is a *slot*: a whole lock, with its own key and its own fencing tokens, whose name, such as
-    /// `export{2}`, is the [resource](Lease::resource) of the lease. The permits of a resource and the [lock](Self::lock) on it know nothing of each other.
+    /// `export{2}`, is the [resource](Lease::resource) of the lease. The permits of a resource and the
+    /// [lock](Self::lock) on it do not exclude each other.
     ///
-    /// The first slot that is tried is the one that this process released last, so that a permit takes one round trip where
-    /// processes mostly find their own slots free. If it is held, the nodes say which are free, and one of those is tried.
-    /// If none is, callers wait in one queue for all slots, and a slot that is released goes to one of the first of them.
+    /// The slot that this process released last is tried first, so a permit takes one round trip if that one is still free. If it is
+    /// held, the nodes say which slots are free, and one of those is tried. If none is, callers wait in one queue for all
+    /// slots, and a slot that is released goes to one of the first of them.
     ///
-    /// All instances should ask for the same number. While they differ, at most the largest hold.
+    /// All instances should ask for the same number. While they differ, the largest number is the limit.
     ///
     /// # Examples
     ///

@@ -38,8 +38,8 @@ impl LockManager {
     /// Whether locks can be acquired, by asking each node as [`health`](Self::health) does, but only until a majority would grant a
     /// lock: a minority that is hung delays nothing. Takes up to three seconds if no majority answers.
     ///
-    /// With [shards](crate::LockManagerBuilder::shards), one that works is enough: instances that are taken out of service for the
-    /// locks of one shard would be missing for those of all others. [`health`](Self::health) tells them apart.
+    /// With [shards](crate::LockManagerBuilder::shards), one that works is enough: an instance that is taken out of service because of one
+    /// shard would serve none of the others either. [`health`](Self::health) tells them apart.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl LockManager {
         self.members_of_shard(0).await
     }
 
-    /// Who the [`members`](Self::members) of the set are that one of the [shards](crate::LockManagerBuilder::shards) is, which are
-    /// counted from 0. `None` also if there is no such shard.
+    /// The [`members`](Self::members) of one of the [shards](crate::LockManagerBuilder::shards), which are counted from 0. `None` also if
+    /// there is no such shard.
     ///
     /// # Cancel safety
     ///
@@ -126,8 +126,8 @@ impl LockManager {
         u32::try_from(self.0.shards.len()).unwrap_or(u32::MAX)
     }
 
-    /// Lowers the longest time to live of the set, and for how long a master that joins grants nothing. This takes as long as the
-    /// longest lock may live that was granted before.
+    /// Lowers the longest time to live of the set, and with it the time for which a master that joins grants nothing. This takes as long
+    /// as a lock that was granted before may live.
     ///
     /// Every manager with a longer `max_ttl` raises it again, so those have to be gone. This also returns if it was raised
     /// meanwhile: [`members`](Self::members) says what `max_ttl` is. If this manager is shut down, it returns at once; then ask another.

@@ -16,7 +16,7 @@ impl LockManager {
     /// Holders are named by [tags](crate::inspection::HolderTag). The nodes do not know which process has a tag.
     ///
     /// Ask for [permits](Self::permits) one by one, by the names of their slots: `export{0}`, `export{1}`. They share a queue, so each
-    /// says how many wait for any of them. The lock on `export` is another one.
+    /// reports how many wait for any of them. The lock on `export` itself is a separate lock.
     ///
     /// # Errors
     ///
@@ -69,21 +69,22 @@ impl LockManager {
     ///
     /// The holder of a [permit](Self::permits) is evicted by the name of its slot, such as `export{2}`.
     ///
-    /// It evicts the holder that the lock has when the nodes are first asked; if the lock is [read](Self::read), all readers. A successor that
-    /// acquires it meanwhile keeps it. If nobody holds it, the token is still issued.
+    /// It evicts whoever holds the lock when the nodes are first asked: one holder, or all [readers](Self::read). A successor that acquires
+    /// the lock meanwhile keeps it. If nobody holds it, a token is issued all the same.
     ///
     /// # Errors
     ///
     /// - [`LockError::NoQuorum`] if fewer than a majority of the nodes replied. The holder may have lost its key on the others. Call
     ///   it again.
-    /// - [`LockError::Contended`] if somebody else acquired the lock meanwhile: the former holder has lost it. Of readers, none has.
+    /// - [`LockError::Contended`] if somebody else acquired the lock meanwhile: the former holder has lost it. If readers
+    ///   held it, they still do.
     /// - [`LockError::TooManyReaders`] if 1024 readers or more hold it.
     /// - [`LockError::NotALock`] if the key of the lock is something else.
     /// - [`LockError::InvalidResource`], and [`LockError::ShuttingDown`] if the manager was shut down.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, it goes on: the holder is evicted all the same.
+    /// If the future is dropped, the forced release goes on in the background.
     ///
     /// # Examples
     ///
@@ -122,7 +123,7 @@ impl LockManager {
 
     /// The resources that callers of this manager wait for, in no order. Callers that make a single attempt do not wait.
     ///
-    /// Nothing is counted for it before it is called: it looks at the queue of every lock that is held or waited for.
+    /// It costs nothing until it is called; it then looks at the queue of every lock that is held or waited for.
     ///
     /// # Examples
     ///

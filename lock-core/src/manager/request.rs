@@ -41,7 +41,7 @@ impl LockRequest {
         Self { locks, resource: resource.to_owned(), options }
     }
 
-    /// Sets what the lock allows beside it, for code that decides this at run time. [`LockManager::read`] and
+    /// Sets the kind of the lock: what may be held together with it. For code that decides this at run time. [`LockManager::read`] and
     /// [`LockManager::permits`] also set it.
     ///
     /// Defaults to [`Kind::Write`].
@@ -102,7 +102,7 @@ impl LockRequest {
     /// Sets the minimum validity: a grant with less of it left counts as failed.
     ///
     /// Inside the scope of the same lock, the caller waits until a renewal gives the shared lease that much, up to `wait`. If none
-    /// can, or not in time, this is [`Expired`](LockError::Expired), and the lease goes on.
+    /// does in time, it gets [`Expired`](LockError::Expired), and the lease goes on.
     ///
     /// From zero to just below the time to live. Defaults to the manager's `min_validity`.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
@@ -145,14 +145,14 @@ impl LockRequest {
     /// Acquires the lock, waiting for it up to `wait`.
     ///
     /// The callers of one manager that wait for the same resource are served in the order in which they called. Managers take
-    /// turns: a manager hands the lock over from caller to caller, each with a token of its own, for at most sixteen callers in a
-    /// row and at most 20 ms, and then leaves it to the others. A caller that [does not wait](Self::try_acquire) takes no place
+    /// turns: a manager hands the lock over from caller to caller, each with its own token, for sixteen callers or 20 ms at most, and then
+    /// leaves it to the other managers. A caller that [does not wait](Self::try_acquire) takes no place
     /// in the queue.
     ///
     /// A manager makes at most 128 attempts at once on five nodes, and 640 on one, so that a burst of callers does not flood them; the
     /// others wait in line.
-    /// If no majority replies, the attempt is repeated inside `wait`, with growing pauses. Only when the quorum has been lost for
-    /// a second are callers answered at once, until a majority is back. A manager that
+    /// If no majority replies, the attempt is repeated inside `wait`, with growing pauses. Once the quorum has been lost for a second,
+    /// callers get an error at once, until a majority is back. A manager that
     /// [connects lazily](crate::LockManagerBuilder::connect_lazy) gives its first connections a second of their own before.
     ///
     /// # Errors
@@ -187,13 +187,13 @@ impl LockRequest {
     }
 
     /// Acquires the lock if it is free, in a single attempt: it does not wait for a holder, and does not try again if no majority
-    /// of the nodes replies. It passes nobody who waits: while other callers of this manager wait for the lock, or are about to
-    /// take it, it is [`Contended`](LockError::Contended) at once, and so it is while the nodes reserve the lock for another process.
-    /// Of a permit, it makes a second attempt if another slot is free than the one that it tried.
+    /// of the nodes replies. It overtakes nobody: while other callers of this manager wait for the lock or are about to take it, or while
+    /// the nodes reserve it for another process, the result is [`Contended`](LockError::Contended) at once. For a permit, it makes a
+    /// second attempt if another slot is free.
     ///
-    /// In a burst of callers it may have to wait in line for its attempt, but at most for the node timeout. The answer comes
-    /// within two node timeouts, or three if its request had to wait for a connection; a reader that asks whether it may share a lock, and
-    /// the second attempt at a permit, take up to two more.
+    /// In a burst of callers it may have to wait in line for its attempt, but at most for the node timeout. The result comes
+    /// within two node timeouts, or three if a connection had to be made first. A reader that asks whether it may share a lock, and the
+    /// second attempt at a permit, take up to two more.
     ///
     /// # Errors
     ///

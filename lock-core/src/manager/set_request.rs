@@ -94,8 +94,8 @@ impl SetRequest {
         self
     }
 
-    /// Sets whether the locks are renewed while they are held. Without renewal, the leases are lost when the time to live of the
-    /// lock is over that was granted first.
+    /// Sets whether the locks are renewed while they are held. Without renewal, the leases are lost when the time to live of the lock that was
+    /// granted first is over.
     ///
     /// Defaults to the manager's `renew`.
     pub fn renew(mut self, renew: bool) -> Self {
@@ -124,8 +124,8 @@ impl SetRequest {
     ///
     /// If all are free, this takes one round trip, as for one lock. Otherwise the caller keeps those whose names come before
     /// the first that is not free, waits for that one in its queue, as [`LockRequest::acquire`](crate::LockRequest::acquire)
-    /// does, and asks for the rest at once when it has it. Meanwhile it holds no lock behind the one that it waits for. So no
-    /// two sets wait for each other in a circle. A lock that is lost meanwhile makes it begin again.
+    /// does, and then asks for the rest at once. While it waits for a lock, it holds none that comes after it, so no two sets wait
+    /// for each other in a circle. If it loses a lock meanwhile, it begins again.
     ///
     /// That does not hold for locks that are acquired one inside the scope of another. The event `lock.nested_out_of_order` warns
     /// of a name that comes before one that is held.

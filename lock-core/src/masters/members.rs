@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Members {
     /// The id of the set, drawn when it was formed.
     pub set: String,
-    /// Counts the changes since.
+    /// The number of the roster: it grows by one with each change.
     pub generation: u64,
     /// The longest time to live of any lock.
     pub max_ttl: Duration,

@@ -9,7 +9,7 @@ use super::LockManagerBuilder;
 use super::named_node::NamedNode;
 use crate::node::{Credentials, CredentialsProvider, LockNode};
 
-/// The masters, and the set that they are.
+/// The masters, and the set that they form.
 impl LockManagerBuilder {
     /// Adds masters of any kind, such as [`MemoryNode`](crate::MemoryNode).
     ///
@@ -84,8 +84,8 @@ impl LockManagerBuilder {
         self
     }
 
-    /// Sets the name of this set of masters. A client with another name is refused, so that the addresses of another set are
-    /// noticed.
+    /// Sets the name of this set of masters. A client with another name is refused, so addresses that lead to another set
+    /// are noticed.
     ///
     /// Defaults to an empty name.
     ///
@@ -106,8 +106,8 @@ impl LockManagerBuilder {
 
     /// Asks `provider` for user and password at each connect to a master: for passwords that change, and tokens that expire.
     ///
-    /// It is asked when a connection is about to be made, for each by itself, and never by timer. It has a second to answer, so what takes
-    /// longer should be kept for the next time. Its future may be dropped at any `.await`. A provider that fails, takes longer or panics, and
+    /// It is called before each connection is made, and never by a timer. It has a second to answer, so cache what takes longer to get. Its
+    /// future may be dropped at any `.await`. A provider that fails, takes longer or panics, and
     /// a login that is refused, are a [`NodeError::Credentials`](crate::NodeError::Credentials) of the master, which is connected to again
     /// after a randomized pause of 50 ms to 2 s; [`connect`](Self::connect) waits for that, too. The text of the provider's error is shown in
     /// logs and in [`health`](crate::LockManager::health); the password never is.
@@ -208,8 +208,8 @@ impl LockManagerBuilder {
 
     /// Sets how long a node is given to reply, from when the request is written to the connection.
     ///
-    /// While a majority takes longer, all nodes are given as long as it takes, up to a quarter of the time to live and a second: nodes that
-    /// are late are not away, and to undo their work and repeat it would make them later still.
+    /// While a majority takes longer than that, all nodes are given as long as the majority takes, up to a quarter of the time to live and
+    /// a second: undoing and repeating the work of slow nodes would make them slower still.
     ///
     /// From 1 ms to 10 s. Defaults to what the slowest kind of node in the set needs: for Redis, a twentieth of the time to live, but
     /// at least 5 ms and at most 50 ms; for PostgreSQL, a fifth, but at least 50 ms and at most 2 s; for ZooKeeper, 2 s.
@@ -286,8 +286,8 @@ impl LockManagerBuilder {
     /// Sets whether a new set is formed although some of its masters do not answer, or a majority of its masters lost their data.
     /// All masters that answer then grant nothing for `max_ttl`, and a majority of the list has to answer.
     ///
-    /// Nothing can tell a new set from one whose masters are at other addresses than this list says, if the masters that are in the
-    /// list were wiped. So this is for a person to decide, once, and not for the settings of a service.
+    /// If the masters in the list were wiped, nothing can tell a new set from one whose masters are at addresses outside the list. So a
+    /// person should decide this, once; do not put it into the settings of a service.
     ///
     /// Defaults to `false`.
     ///
