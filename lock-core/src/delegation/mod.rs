@@ -5,6 +5,7 @@
 //! [adopts](crate::LockManager::adopt) it, and has an [`AdoptedLease`], which it can neither renew nor release.
 
 mod adopted;
+mod adoptions;
 mod credential;
 mod delegate;
 mod error;
@@ -12,6 +13,7 @@ mod expected;
 mod prove;
 
 pub use self::adopted::AdoptedLease;
+pub(crate) use self::adoptions::Adoptions;
 pub(crate) use self::credential::{Claims, Credential, MAX_AUDIENCE_LEN};
 pub use self::delegate::{Delegate, Delegation};
 pub use self::error::{AdoptError, DelegateError, InvalidAudience};

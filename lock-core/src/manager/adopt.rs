@@ -1,23 +1,18 @@
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::Span;
 
 use super::LockManager;
 use super::manager::Inner;
 use crate::cluster::Cluster;
 use crate::delegation::{AdoptError, AdoptedLease, Claims, Credential, Expected, Proof, prove};
-use crate::engine::{Engine, Grant};
-use crate::error::LossReason;
+use crate::engine::Grant;
 use crate::lease::{Lease, LockGuard, SharedGrant};
 use crate::limits::MAX_HOLD;
 use crate::options::LockOptions;
 use crate::quorum::drift;
 use crate::resource::Resource;
-
-/// The shortest pause between two looks at a lock.
-const MIN_PAUSE: Duration = Duration::from_millis(5);
 
 impl LockManager {
     /// Adopts a [delegation](crate::Lease::delegate) that another service made of its lock on this resource, on the same masters: asks them
@@ -115,7 +110,7 @@ impl LockManager {
         let guard = LockGuard::begin(&inner.leases, lease);
         // The manager may have been closed meanwhile, and a shutdown that has counted its holders must not miss this one.
         check_open(inner, claims)?;
-        tokio::spawn(watch_until_end(Arc::clone(engine), guard.lease(), credential, not_after));
+        inner.adoptions.add(guard.lease(), credential, not_after);
         Ok(AdoptedLease(guard))
     }
 }
@@ -136,30 +131,4 @@ fn ends(claims: &Claims, cluster: &Cluster) -> Result<Instant, AdoptError> {
         return Err(AdoptError::Expired { resource: claims.resource.clone(), ago });
     }
     Ok(now + left)
-}
-
-/// [Watches](watch) a lease until it has ended.
-async fn watch_until_end(engine: Arc<Engine>, lease: Lease, credential: Credential, not_after: Instant) {
-    tokio::select! {
-        biased;
-        () = lease.ended() => {}
-        () = watch(&engine, &lease, &credential, not_after) => {}
-    }
-}
-
-/// Looks at the lock again and again, and ends the lease when its holder does not have it any more.
-async fn watch(engine: &Engine, lease: &Lease, credential: &Credential, not_after: Instant) {
-    while lease.is_valid() {
-        sleep((lease.remaining() / 3).max(MIN_PAUSE)).await;
-        match prove(engine, lease.keys(), credential).await {
-            Proof::Held { sent, remaining, .. } => {
-                let ttl = remaining.min(not_after.saturating_duration_since(sent));
-                // No further than a grant of that time.
-                _ = lease.extend(sent, ttl);
-            }
-            Proof::Refuted(_) => lease.end(LossReason::Gone),
-            // What was proven last stands, and ends by itself unless a majority replies before.
-            Proof::Unknown(_) => {}
-        }
-    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::shards::{Shard, place};
 use super::string_list::StringList;
 use super::{LockRequest, SetRequest};
+use crate::delegation::Adoptions;
 use crate::engine::Background;
 use crate::kind::Kind;
 use crate::lease::{Lease, LeaseRegistry};
@@ -64,6 +65,7 @@ pub(super) struct Inner {
     /// What another crate keeps for this manager. See [`LockManager::companion`].
     pub(super) companion: OnceLock<Arc<dyn Any + Send + Sync>>,
     pub(super) leases: Arc<LeaseRegistry>,
+    pub(super) adoptions: Arc<Adoptions>,
     /// Whether it was logged that locks are nested against the order of their names.
     pub(super) warned_of_order: AtomicBool,
 }

@@ -11,9 +11,9 @@ use super::divide::{Divided, MAX_SHARDS};
 use super::named_node::NamedNode;
 use super::{ConfigError, ConnectError};
 use crate::cluster::{Beside, Cluster, ShardSource};
-use crate::delegation::InvalidAudience;
+use crate::delegation::{Adoptions, InvalidAudience};
 use crate::engine::{Background, Engine};
-use crate::lease::{LeaseRegistry, run_renewer};
+use crate::lease::run_renewer;
 use crate::limits::{MAX_TTL, MIN_TTL, OutOfRange};
 use crate::manager::check_options::check_options;
 use crate::manager::manager::{Inner, LockManager};
@@ -224,11 +224,8 @@ impl LockManagerBuilder {
             let engine = Arc::new(Engine::new(cluster, &background, self.node_timeout));
             shards.push(Shard { turns: Turns::new(&engine, self.max_waiters), engine });
         }
-        let leases = Arc::new(LeaseRegistry::default());
-        background.home.add({
-            let leases = Arc::clone(&leases);
-            move || run_renewer(Arc::clone(&leases))
-        });
+        let leases = kept(&background, run_renewer);
+        let adoptions = kept(&background, Adoptions::watch);
         LockManager(Arc::new(Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             background,
@@ -239,9 +236,22 @@ impl LockManagerBuilder {
             max_buffered_bytes: self.max_buffered_bytes,
             companion: OnceLock::new(),
             leases,
+            adoptions,
             warned_of_order: AtomicBool::new(false),
         }))
     }
+}
+
+/// What a manager keeps, and work on it that goes on in the background.
+fn kept<T, F>(background: &Background, work: impl Fn(Arc<T>) -> F + Send + Sync + 'static) -> Arc<T>
+where
+    T: Default + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let kept = Arc::<T>::default();
+    let works_on = Arc::clone(&kept);
+    background.home.add(move || work(Arc::clone(&works_on)));
+    kept
 }
 
 opaque_debug!(LockManagerBuilder, |this| "nodes": this.nodes.iter().flatten().map(NamedNode::name).collect::<Vec<_>>());

@@ -88,6 +88,31 @@ fn a_lease_is_renewed_by_a_runtime_that_only_awaits_its_loss() {
     });
 }
 
+// promise: any-runtime, delegation
+#[test]
+fn an_adopted_lease_is_carried_on_whatever_becomes_of_the_runtime_that_adopted_it() {
+    whatever_becomes_of_it(|fate| {
+        let (cluster, ttl) = (MemoryCluster::new(3), Duration::from_secs(2));
+        let (holder, adopter) = (cluster.manager(), cluster.manager());
+        let live = on_one_thread();
+        let guard = live.block_on(holder.lock("r").ttl(ttl).acquire()).unwrap();
+        let delegation = guard.delegate().expires_in(ttl * 10).create().unwrap();
+        let adopting = async {
+            let adopted = adopter.adopt(delegation.as_str(), "r").await.unwrap();
+            // Until it is about to look at the lock.
+            sleep(SHORT).await;
+            adopted
+        };
+        let (adopted, _stalled) = StalledRuntime::after(fate, adopting);
+        live.block_on(async {
+            assert!(timeout(ttl + ttl / 4, adopted.lost()).await.is_err(), "{:?}", adopted.check());
+            // What the holder loses, the other one loses as before.
+            holder.force_release("r").await.unwrap();
+            timeout(ttl, adopted.lost()).await.unwrap();
+        });
+    });
+}
+
 // promise: any-runtime
 #[test]
 fn a_waiter_is_served_whatever_the_first_runtime_does() {

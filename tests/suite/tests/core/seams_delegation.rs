@@ -1,10 +1,12 @@
 //! Delegations of locks that are not renewed, and to services that have just started or have many callers. In virtual time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::LockManagerBuilder;
 use lock_core::delegation::AdoptError;
-use lock_support::MemoryCluster;
+use lock_core::observer::LockEvent;
+use lock_core::{LockManagerBuilder, LockObserver};
+use lock_support::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -109,4 +111,37 @@ async fn a_lock_that_ends_while_it_is_proven_is_not_adopted() {
     cluster.nodes.iter().for_each(|node| node.set_delay(TTL * 2 / 10));
     let adopted = other.adopt(delegation.as_str(), "r").await;
     assert!(matches!(adopted, Err(AdoptError::NoQuorum { .. })), "{adopted:?}");
+}
+
+/// Is dropped with the manager that it observes, and with what that has started.
+struct Witness;
+
+impl LockObserver for Witness {
+    fn observe(&self, _: &LockEvent<'_>) {}
+}
+
+// promise: delegation, no-leaks
+#[tokio::test(start_paused = true)]
+async fn an_adopted_lease_outlives_its_manager_and_nothing_outlives_both() {
+    let (cluster, witness) = (MemoryCluster::new(5), Arc::new(Witness));
+    let holder = builder(&cluster).connect().await.unwrap();
+    let guard = holder.lock("r").acquire().await.unwrap();
+    let delegation = guard.delegate().expires_in(LONG).create().unwrap();
+    for lost in [false, true] {
+        let other = builder(&cluster).observer(witness.clone()).connect().await.unwrap();
+        let adopted = other.adopt(delegation.as_str(), "r").await.unwrap();
+        drop(other);
+        sleep(TTL * 3).await;
+        assert!(adopted.is_valid(), "{:?}", adopted.check());
+        let view = adopted.lease();
+        if lost {
+            holder.force_release("r").await.unwrap();
+            adopted.lost().await;
+        }
+        drop(adopted);
+        eventually("only a view of the lease is left", || Arc::strong_count(&witness) <= 2).await;
+        assert!(!view.is_valid());
+        drop(view);
+        eventually("nothing is left", || Arc::strong_count(&witness) == 1).await;
+    }
 }
