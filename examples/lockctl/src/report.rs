@@ -112,8 +112,11 @@ impl Report {
             let mut sets = self.further_shards.iter().flatten().chain([set]);
             master.member.is_some() && sets.any(|set| set.seats.iter().any(|seat| seat.member == master.member))
         };
-        for master in self.masters.iter().filter(|master| master.problem.is_some() && !has_seat(master)) {
-            _ = writeln!(text, "{}: {}", master.address, master.problem.as_deref().unwrap_or_default());
+        // What a master with a seat waits for is in its row.
+        for master in self.masters.iter().filter(|master| !(master.is_joining && has_seat(master))) {
+            if let Some(problem) = &master.problem {
+                _ = writeln!(text, "{}: {problem}", master.address);
+            }
         }
         text
     }

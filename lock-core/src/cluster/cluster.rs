@@ -130,12 +130,24 @@ impl Cluster {
 
     /// What keeps a node from being admitted, with the cause if it is that its record cannot be written.
     pub(crate) fn problem(&self, node: usize) -> Option<NodeError> {
-        let member = &self.members[node];
-        let problem = member.state.borrow().problem()?;
-        Some(match problem {
-            NodeError::NotMember(_) => member.last_inspection.lock().record.cause().cloned().unwrap_or(problem),
+        Some(match self.no_vote(node)? {
+            problem @ NodeError::NotMember(_) => self.not_written(node).unwrap_or(problem),
             problem => problem,
         })
+    }
+
+    /// Why a node has no vote. The end of a quarantine has to be written, too: nothing else can be said of one that is over.
+    pub(super) fn no_vote(&self, node: usize) -> Option<NodeError> {
+        let problem = self.members[node].state.borrow().problem()?;
+        Some(match problem {
+            NodeError::Quarantined { remaining } if remaining.is_zero() => self.not_written(node).unwrap_or(problem),
+            problem => problem,
+        })
+    }
+
+    /// Why the record of a node cannot be written.
+    pub(super) fn not_written(&self, node: usize) -> Option<NodeError> {
+        self.members[node].last_inspection.lock().record.cause().cloned()
     }
 
     /// How long the nodes are given to reply if the user does not say: what the slowest of them needs.

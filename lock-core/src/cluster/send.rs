@@ -53,9 +53,13 @@ impl Cluster {
 
     /// The epoch in which a round asks a node over its own address, or what keeps it from asking.
     pub(super) fn epoch_for(&self, node: usize, roll: &mut RollCall) -> Result<Epoch, NodeError> {
-        let (epoch, roster, seat) = match &*self.members[node].state.borrow() {
-            MemberState::Admitted { epoch, roster, seat } => (*epoch, *roster, *seat),
-            state => return Err(state.problem().unwrap_or(NodeError::Unadmitted)),
+        // Not cloned: every request asks.
+        let admitted = match &*self.members[node].state.borrow() {
+            MemberState::Admitted { epoch, roster, seat } => Some((*epoch, *roster, *seat)),
+            _ => None,
+        };
+        let Some((epoch, roster, seat)) = admitted else {
+            return Err(self.no_vote(node).unwrap_or(NodeError::Unadmitted));
         };
         match roll.call(roster, seat) {
             Ok(()) => Ok(epoch),

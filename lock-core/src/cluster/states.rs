@@ -24,7 +24,7 @@ impl Cluster {
         let membership = self.membership();
         let rosters = self.note_roster(&membership);
         let all_inspected = membership.all_tried();
-        let is_stuck = self.members.iter().any(|member| member.last_inspection.lock().record.cause().is_some());
+        let is_stuck = |node: usize| self.not_written(node).is_some();
         let states: Vec<MemberState> = (0..self.size())
             .map(|node| match membership.standing(node, now) {
                 Standing::Admitted { epoch, seat } => {
@@ -54,9 +54,12 @@ impl Cluster {
             let is_settled = match &state {
                 MemberState::NotMember(NotMember::Behind) => false,
                 MemberState::NotMember(NotMember::Unformed { missing }) => {
-                    all_inspected && (!missing.is_empty() || is_stuck)
+                    all_inspected && (!missing.is_empty() || (0..self.size()).any(is_stuck))
                 }
-                MemberState::NotMember(_) | MemberState::Quarantined(_) => all_inspected && !in_progress,
+                // The step that failed on it counts as in progress until it is tried again.
+                MemberState::NotMember(_) | MemberState::Quarantined(_) => {
+                    all_inspected && (!in_progress || is_stuck(node))
+                }
                 _ => true,
             };
             if is_settled || !is_first {

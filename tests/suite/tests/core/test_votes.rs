@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lock_core::masters::NotMember;
 use lock_core::node::{Keyspace, NodeFuture, NodeRecord, Operation, RecordWrite, ReplySender, Request};
-use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError};
+use lock_core::{ConnectError, LockManager, LockManagerBuilder, LockNode, MemoryNode, NodeError, Vote};
 use lock_support::{Events, eventually_async, on_one_thread};
 use tokio::time::{Instant, sleep};
 
@@ -194,6 +194,32 @@ async fn the_cause_for_which_a_record_is_not_written_is_logged_once() {
     nodes[0].set_full(false);
     sleep(Duration::from_secs(10)).await;
     assert!(locks.health().await.nodes[0].admitted);
+}
+
+// promise: health
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_quarantine_is_over_says_why_its_end_cannot_be_written() {
+    let (nodes, max_ttl) = (three(), Duration::from_secs(1));
+    let builder = || builder(&nodes).ttl(max_ttl).max_ttl(max_ttl);
+    let locks = builder().connect().await.unwrap();
+    nodes[2].node.forget();
+    eventually_async("it joins", async || locks.health().await.nodes[2].joining.is_some()).await;
+    nodes[2].set_full(true);
+    assert!(matches!(locks.health().await.nodes[2].problem, Some(NodeError::Quarantined { .. })));
+    sleep(max_ttl * 5).await;
+    let health = locks.health().await.nodes[2].clone();
+    assert_eq!((health.problem, health.joining), (Some(oom()), None));
+    // Who cannot acquire a lock for it is told, too; and a manager that starts.
+    nodes[1].set_full(true);
+    let refused = locks.lock("r").acquire().await.unwrap_err();
+    assert!(
+        refused.votes().iter().all(|vote| vote.vote == Vote::Failed(oom()) || vote.node == nodes[0].name()),
+        "{refused}"
+    );
+    let refused = builder().connect().await.unwrap_err();
+    assert_eq!(refused.to_string().matches("OOM").count(), 2, "{refused}");
+    nodes[1..].iter().for_each(|node| node.set_full(false));
+    eventually_async("it votes", async || locks.health().await.nodes.iter().all(|node| node.admitted)).await;
 }
 
 #[test]
