@@ -45,6 +45,7 @@ mod seams_readers;
 mod seams_scopes;
 mod seams_sets;
 mod seams_shards;
+mod seams_shutdown;
 mod sets;
 mod sets_waiting;
 mod settings;
