@@ -39,6 +39,7 @@ mod roster_changes;
 mod scopes;
 mod seams_delegation;
 mod seams_eviction;
+mod seams_forced;
 mod seams_handover;
 mod seams_members;
 mod seams_readers;

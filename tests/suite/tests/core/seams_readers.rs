@@ -1,8 +1,11 @@
-//! A writer that goes on to read, while its manager shuts down, it is evicted, or a master forgets. In virtual time.
+//! A writer that goes on to read, while its manager shuts down, it is evicted, or a master forgets; and readers that are evicted beside a
+//! delegation of theirs. In virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use lock_core::delegation::AdoptError;
+use lock_core::node::EVICTION_GAP;
 use lock_core::observer::LockEvent;
 use lock_core::{LockError, LockObserver};
 use lock_support::{MemoryCluster, eventually};
@@ -109,5 +112,52 @@ async fn readers_that_wait_for_the_renewal_of_another_are_told_in_time() {
         let ends = ends.0.lock().unwrap().clone();
         assert_eq!(ends.len(), 2);
         assert!(ends.iter().all(|end| *end <= until + Duration::from_millis(50)), "{ends:?}, {until:?}");
+    }
+}
+
+// promise: readers, delegation, forced-release, turns
+#[tokio::test(start_paused = true)]
+async fn readers_one_of_which_delegated_make_room_for_the_writer_that_waits_when_they_are_evicted() {
+    for (by_ours, waits_beside) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
+        let adopting = cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT).connect().await.unwrap();
+        let mut readers = Vec::new();
+        for _ in 0..20 {
+            readers.push(ours.read("r").acquire().await.unwrap());
+        }
+        let delegation = readers[7].delegate().expires_in(WAIT).create().unwrap();
+        let adopted = adopting.adopt(delegation.as_str(), "r").await.unwrap();
+        // The delegation is the hold's, and outlives its maker.
+        drop(readers.remove(7));
+        let waits_at = if waits_beside { &ours } else { &theirs };
+        let writer = tokio::spawn(waits_at.lock("r").acquire());
+        sleep(TTL * 2).await;
+        assert!(adopted.is_valid() && readers.iter().all(|reader| reader.is_valid()) && !writer.is_finished());
+        let began = Instant::now();
+        let forced = if by_ours { ours.force_release("r").await } else { theirs.force_release("r").await }.unwrap();
+        assert_eq!(forced.evicted.len(), 1);
+        let writer = writer.await.unwrap().unwrap();
+        let waited = began.elapsed();
+        assert!(waited <= EVICTION_GAP + ROUND_TRIP * 2, "{by_ours} {waits_beside}: {waited:?}");
+        assert!(writer.token() > forced.token && forced.token > adopted.token());
+        adopted.lost().await;
+        for reader in &readers {
+            reader.lost().await;
+        }
+        assert!(began.elapsed() <= TTL / 3 + ROUND_TRIP, "{by_ours} {waits_beside}: {:?}", began.elapsed());
+        let again = adopting.adopt(delegation.as_str(), "r").await;
+        assert!(matches!(again, Err(AdoptError::Refused { .. })), "{again:?}");
+        // Neither the releases of the readers nor what is left to expire touches the writer, and later readers wait for it alone.
+        let later = tokio::spawn(ours.read("r").acquire());
+        drop((readers, adopted));
+        sleep(TTL * 2).await;
+        assert!(writer.is_valid() && !later.is_finished());
+        let token = writer.token();
+        writer.release().await.unwrap();
+        let began = Instant::now();
+        let later = later.await.unwrap().unwrap();
+        assert!(later.token() > token && began.elapsed() <= ROUND_TRIP, "{:?}", began.elapsed());
+        drop(later);
+        eventually("nothing is left", || cluster.holding() == 0).await;
     }
 }
