@@ -4,6 +4,7 @@
 
 mod claims;
 mod clock;
+mod crashes;
 mod credentials;
 mod every_kind;
 mod forgetting;

@@ -1,0 +1,204 @@
+//! Servers that crash while readers and writers of several processes queue for a lock.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use lock_core::{Kind, Lease, LockError, LockManager};
+use lock_support::{PostgresServer, all_nodes_vote, eventually_async};
+use tokio::time::{Instant, sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(1);
+const WAIT: Duration = Duration::from_secs(60);
+const HOLD: Duration = Duration::from_millis(10);
+const PROCESSES: usize = 3;
+/// Of each process: every other one reads.
+const CALLERS: usize = 6;
+/// A waiter that is not woken tries again after a second.
+const WOKEN: Duration = Duration::from_millis(900);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn processes(servers: &[PostgresServer]) -> Vec<LockManager> {
+    let connect = async |_| {
+        let builder = LockManager::builder().postgres(servers.iter().map(PostgresServer::url));
+        let locks = builder.ttl(TTL).max_ttl(TTL).wait(WAIT).connect_lazy().unwrap();
+        // Servers that have just started may take longer than `connect` waits.
+        all_nodes_vote(&locks).await;
+        locks
+    };
+    join_all((0..PROCESSES).map(connect)).await
+}
+
+/// Who holds the lock, and how often each caller had it.
+#[derive(Default)]
+struct Holders {
+    inside: Vec<Lease>,
+    largest: u64,
+    largest_written: u64,
+    turns: [usize; PROCESSES * CALLERS],
+    outages: usize,
+}
+
+impl Holders {
+    fn enter(&mut self, caller: usize, lease: &Lease) {
+        if !lease.is_valid() {
+            return;
+        }
+        let (token, reads) = (lease.token().get(), lease.kind() == Kind::Read);
+        for other in self.inside.iter().filter(|other| !reads || other.kind() != Kind::Read) {
+            assert!(!other.is_valid() || !lease.is_valid(), "two holders: {other:?}, {lease:?}");
+        }
+        assert!(token > if reads { self.largest_written } else { self.largest }, "{lease:?}");
+        self.largest = self.largest.max(token);
+        if !reads {
+            self.largest_written = token;
+        }
+        self.turns[caller] += 1;
+        self.inside.push(lease.clone());
+    }
+
+    fn leave(&mut self, lease: &Lease) {
+        let place = self.inside.iter().position(|other| other.token() == lease.token());
+        place.map(|place| self.inside.swap_remove(place));
+    }
+}
+
+/// Takes turns for ever.
+async fn take_turns(caller: usize, locks: &LockManager, holders: &Mutex<Holders>) {
+    loop {
+        let request = if caller % 2 == 1 { locks.read("r") } else { locks.lock("r") };
+        match request.acquire().await {
+            Ok(guard) => {
+                holders.lock().unwrap().enter(caller, &guard);
+                sleep(HOLD).await;
+                holders.lock().unwrap().leave(&guard);
+                drop(guard);
+            }
+            Err(LockError::NoQuorum { .. } | LockError::Expired { .. }) => {
+                holders.lock().unwrap().outages += 1;
+                sleep(HOLD).await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Everybody has another turn.
+async fn all_take_turns(holders: &Mutex<Holders>) {
+    let before = holders.lock().unwrap().turns;
+    let has_had_one = || holders.lock().unwrap().turns.iter().zip(before).all(|(turns, before)| *turns > before);
+    let began = Instant::now();
+    while !has_had_one() {
+        let turns = holders.lock().unwrap().turns;
+        assert!(began.elapsed() < PATIENCE, "since {before:?}: {turns:?}");
+        sleep(HOLD).await;
+    }
+}
+
+/// Kills the process of one of the connections, when there are some again.
+async fn crash(server: &PostgresServer) {
+    let one = format!("SELECT pid FROM pg_stat_activity WHERE {CLIENT} ORDER BY random() LIMIT 1");
+    eventually_async("one is killed", async || {
+        let pid = server.query(&one).await;
+        !pid.is_empty() && std::process::Command::new("kill").args(["-9", &pid]).status().unwrap().success()
+    })
+    .await;
+}
+
+const CLIENT: &str = "backend_type = 'client backend' AND pid <> pg_backend_pid()";
+
+/// Lets something happen to the servers, again and again, while all callers take turns.
+async fn beside(servers: &mut [PostgresServer], mut fault: impl AsyncFnMut(&mut [PostgresServer], usize)) -> usize {
+    let (processes, holders) = (processes(servers).await, Mutex::new(Holders::default()));
+    let callers =
+        join_all((0..PROCESSES * CALLERS).map(|caller| take_turns(caller, &processes[caller / CALLERS], &holders)));
+    let faults = async {
+        all_take_turns(&holders).await;
+        for round in 0..4 {
+            fault(servers, round).await;
+            all_take_turns(&holders).await;
+        }
+        holders.lock().unwrap().outages
+    };
+    let outages = tokio::select! {
+        _ = callers => unreachable!(),
+        outages = faults => outages,
+    };
+    are_woken(&processes).await;
+    outages
+}
+
+/// Each process is woken by the releases of the others.
+async fn are_woken(processes: &[LockManager]) {
+    for (holder, waiter) in (0..PROCESSES).map(|holder| (holder, (holder + 1) % PROCESSES)) {
+        eventually_async("a release wakes", async || {
+            let held = processes[holder].lock("r").acquire().await.unwrap();
+            let waiting = tokio::spawn(processes[waiter].lock("r").acquire());
+            sleep(Duration::from_millis(100)).await;
+            assert!(held.release().await.unwrap());
+            let woken = timeout(WOKEN / 2, waiting).await;
+            woken.is_ok_and(|guard| guard.unwrap().is_ok())
+        })
+        .await;
+    }
+}
+
+// promise: postgresql, turns
+#[tokio::test]
+async fn nobody_loses_its_turn_when_a_backend_of_the_only_server_is_killed_or_terminated() {
+    let mut servers = [PostgresServer::start().await];
+    beside(&mut servers, async |servers, round| match round % 2 {
+        // The server ends the others, and recovers.
+        0 => crash(&servers[0]).await,
+        // One alone: it may be the one that listens.
+        _ => {
+            let terminated = format!("SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE {CLIENT} ORDER BY random() LIMIT 1) one");
+            eventually_async("one is terminated", async || servers[0].query(&terminated).await == "1").await;
+        }
+    })
+    .await;
+}
+
+// promise: postgresql, turns
+#[tokio::test]
+async fn nobody_loses_its_turn_when_the_only_server_is_stopped_at_once_and_started() {
+    let mut servers = [PostgresServer::start().await];
+    beside(&mut servers, async |servers, _| {
+        servers[0].shut_down_immediately().await;
+        servers[0].start_again().await;
+    })
+    .await;
+}
+
+// promise: postgresql, turns, minority-faults
+#[tokio::test]
+async fn a_server_of_three_crashes_unnoticed() {
+    let mut servers = [PostgresServer::start().await, PostgresServer::start().await, PostgresServer::start().await];
+    let outages = beside(&mut servers, async |servers, round| match round % 2 {
+        0 => crash(&servers[0]).await,
+        _ => {
+            servers[0].shut_down_immediately().await;
+            servers[0].start_again().await;
+        }
+    })
+    .await;
+    assert_eq!(outages, 0);
+}
+
+// promise: postgresql, turns, quarantine
+#[tokio::test]
+async fn nobody_loses_its_turn_when_all_servers_crash_at_once() {
+    let mut servers = [PostgresServer::start().await, PostgresServer::start().await, PostgresServer::start().await];
+    beside(&mut servers, async |servers, round| {
+        for server in &mut *servers {
+            match round % 2 {
+                0 => crash(server).await,
+                _ => server.shut_down_immediately().await,
+            }
+        }
+        if round % 2 == 1 {
+            join_all(servers.iter_mut().map(PostgresServer::start_again)).await;
+        }
+    })
+    .await;
+}
