@@ -17,6 +17,14 @@ impl InvalidUrl {
     }
 }
 
+/// Whether these are several URLs in one text, as in a variable of the environment.
+#[cfg(any(feature = "redis", feature = "postgres"))]
+pub(super) fn are_several(urls: &str) -> bool {
+    let Some((scheme, _)) = urls.split_once("://") else { return false };
+    let next = format!("{scheme}://");
+    urls.split(',').skip(1).any(|url| url.trim_start().starts_with(&next))
+}
+
 /// The URL for an error message, without what may be a secret, however broken the URL is: what is before the last `@`, what follows
 /// the host and is no port, and what follows a `?` or `#`. Nothing is left of settings, as `host=h password=secret`.
 fn without_password(url: &str) -> String {

@@ -46,6 +46,8 @@ pub use self::credentials::Credentials;
 pub(crate) use self::credentials::CredentialsProvider;
 pub use self::invalid_setting::InvalidSetting;
 pub use self::invalid_url::InvalidUrl;
+#[cfg(any(feature = "redis", feature = "postgres"))]
+use self::invalid_url::are_several;
 pub(crate) use self::keyspace::ByQueue;
 pub use self::keyspace::{Keyspace, LockKeys};
 pub(crate) use self::limits::{MAX_READERS_SEEN, MAX_RESERVATIONS, MAX_TOKEN};

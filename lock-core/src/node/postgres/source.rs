@@ -13,7 +13,7 @@ use tokio_rustls::rustls::ClientConfig;
 use crate::node::credentials::{CredentialsProvider, Login, answer_of, with_causes};
 use crate::node::tcp::{self, Io};
 use crate::node::tls::Tls;
-use crate::node::{InvalidSetting, InvalidUrl, NodeError, NodeFuture, Refusal};
+use crate::node::{InvalidSetting, InvalidUrl, NodeError, NodeFuture, Refusal, are_several};
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
@@ -107,6 +107,9 @@ impl Address {
         let invalid = |reason: &str| InvalidUrl::new(url, reason);
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(invalid("expected postgres://[user[:password]@]host[:port]/database"));
+        }
+        if are_several(url) {
+            return Err(invalid("expected one server; give each server a URL of its own"));
         }
         if url.contains("sslmode=verify-") {
             return Err(invalid("write sslmode=require: certificates and their names are always checked"));
@@ -210,6 +213,14 @@ mod tests {
     fn a_url_with_tls_is_refused_with_the_feature_that_it_needs() {
         let Err(error) = Address::parse("postgres://app@h/db?sslmode=require") else { panic!("accepted") };
         assert!(error.to_string().contains("feature `tls`"), "{error}");
+    }
+
+    #[test]
+    fn several_urls_in_one_text_are_refused() {
+        for urls in ["postgres://u@a/db,postgres://u@b/db", "postgres://u:p@a, postgres://u:p@b"] {
+            let Err(error) = Address::parse(urls) else { panic!("{urls} was accepted") };
+            assert!(error.reason.contains("a URL of its own"), "{error}");
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::node::tcp::Io;
 use crate::node::tls::Tls;
-use crate::node::{InvalidUrl, NodeError, NodeFuture};
+use crate::node::{InvalidUrl, NodeError, NodeFuture, are_several};
+
+const NOT_ENCODED: &str = "user and password must be percent-encoded: @ as %40, / as %2F, ? as %3F, # as %23";
 
 /// A server of a URL: where it is, how to log in, and how to secure the connection if it is to be.
 #[derive(Clone)]
@@ -25,8 +27,16 @@ impl Server {
     /// Parses a URL. Neither errors nor the name contain the password.
     pub(super) fn parse(url: &str) -> Result<Self, InvalidUrl> {
         let invalid = |reason: &str| InvalidUrl::new(url, reason);
+        if are_several(url) || has_several_hosts(url) {
+            return Err(invalid("expected one server; give each server a URL of its own"));
+        }
         let mut parsed = redis::parse_redis_url(url).ok_or_else(|| {
-            invalid("expected redis://[user:password@]host[:port][/database], the same with rediss://, or unix:///path")
+            invalid(match has_stray_at(url) {
+                true => NOT_ENCODED,
+                false => {
+                    "expected redis://[user:password@]host[:port][/database], the same with rediss://, or unix:///path"
+                }
+            })
         })?;
         let uses_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
         if uses_tls {
@@ -38,7 +48,7 @@ impl Server {
         let is_socket = parsed.scheme().ends_with("unix");
         if !is_socket && has_stray_at(url) {
             // What follows the `@` would be taken for the host, and shown.
-            return Err(invalid("user and password must be percent-encoded: @ as %40, / as %2F, ? as %3F, # as %23"));
+            return Err(invalid(NOT_ENCODED));
         }
         if !is_socket && parsed.host_str().is_none_or(str::is_empty) {
             return Err(invalid("the host is missing"));
@@ -140,6 +150,14 @@ fn has_stray_at(url: &str) -> bool {
     authority.matches('@').count() > 1 || others.contains('@')
 }
 
+/// Whether a URL has a comma between hosts. One with an `@` behind them has it in a password that is not encoded.
+fn has_several_hosts(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (authority, others) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let hosts = authority.rsplit('@').next().unwrap_or_default();
+    hosts.contains(',') && !others.contains('@')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +255,7 @@ mod tests {
             "redis://u:s3@cret#x@h:6379/0",
             "redis://u:s3@cret/1@h",
             "redis://u:s3@cret?@h",
+            "redis://u:s3,cret/@h",
         ] {
             let Err(error) = Server::parse(url) else { panic!("{url} was accepted") };
             assert!(error.reason.contains("@ as %40"), "{url}: {error}");
@@ -260,6 +279,11 @@ mod tests {
             ("redis://h?protocol=resp2", "protocol=resp3"),
             ("unix:///run/redis.sock?password=x", "db, user and pass"),
             ("h:6379", "expected redis://"),
+            ("redis://a,b,c", "a URL of its own"),
+            ("redis://a:1,b:2", "a URL of its own"),
+            ("redis://a,redis://b", "a URL of its own"),
+            ("redis://:p@a:1/0, redis://:p@b:1/0", "a URL of its own"),
+            ("unix:///run/a.sock,unix:///run/b.sock", "a URL of its own"),
         ] {
             let Err(error) = Server::parse(url) else { panic!("{url} was accepted") };
             assert!(error.reason.contains(wrong), "{url}: {error}");

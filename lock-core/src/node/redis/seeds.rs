@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::address::{Network, Server};
 use super::connect::settings;
 use super::leading::{LEADING_TIMEOUT, ask_all, majority, unanimous};
-use crate::node::{Credentials, InvalidUrl, NodeError, Refusal};
+use crate::node::{Credentials, InvalidUrl, NodeError, Refusal, are_several};
 
 /// For how long answers are good for other shards.
 const FRESH: Duration = Duration::from_millis(100);
@@ -47,6 +47,12 @@ impl Seeds {
     /// Seeds from a URL with one or several hosts: `redis://user:password@host:port,host:port`. They and the others of the cluster are in
     /// this network, if it is not that of TCP.
     pub(super) fn new(url: &str, network: Option<&Network>) -> Result<Self, InvalidUrl> {
+        if are_several(url) {
+            return Err(InvalidUrl::new(
+                url,
+                "expected one URL for a cluster, with its hosts as in redis://a:7000,b:7000",
+            ));
+        }
         let seeds = single_urls(url).into_iter().map(|single| {
             // The error names the whole.
             let seed = Server::parse(&single).map_err(|error| InvalidUrl::new(url, &error.reason))?;
@@ -204,6 +210,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_without_a_password() {
         assert!(reason("redis://a,,b").contains("host is missing"), "{}", reason("redis://a,,b"));
+        assert!(reason("redis://a,redis://b").contains("one URL for a cluster"));
+        assert!(reason("redis://a:1, redis://b:2").contains("one URL for a cluster"));
         assert!(reason("redis://a,b/1").contains("no database but 0"));
         assert!(reason("unix:///run/redis.sock").contains("expected hosts"));
         let text = reason("redis://u:s3cret@a,b:x");
