@@ -85,15 +85,17 @@ impl Extension {
         timeout(lease.remaining(), self.engine.cluster.is_overtaken(self.round.roster(), errors)).await == Ok(true)
     }
 
-    /// Whether too few nodes have a vote because the home did not run, and it moves within a second; then waits for the connections.
-    pub(super) async fn moves_home(&mut self, before: Tenure) -> bool {
+    /// Whether too few nodes have a vote because connections were being made, or because the home did not run and moves within a second; then
+    /// waits for all first connections: the lock may rest on a bare majority.
+    pub(super) async fn connects(&mut self, before: Tenure) -> bool {
         let Some(lease) = &self.lease else { return false };
-        let moves = async {
-            let moves = self.engine.background.home.moved_since(before).await;
-            self.engine.first_contact().await;
-            moves
-        };
-        timeout(lease.remaining().min(OUTAGE_GRACE), moves).await == Ok(true)
+        let Engine { cluster, background, .. } = &*self.engine;
+        let is_connecting = self.errors.iter().any(|(_, error)| matches!(error, NodeError::Unreachable { .. }));
+        let moves = timeout(lease.remaining().min(OUTAGE_GRACE), background.home.moved_since(before));
+        if !is_connecting && moves.await != Ok(true) {
+            return false;
+        }
+        timeout(lease.remaining(), cluster.all_joined()).await.is_ok()
     }
 
     /// The nodes that have no vote, each with the reason.

@@ -116,7 +116,7 @@ pub(super) async fn downgrade(engine: &Arc<Engine>, lease: &Lease) -> (Verdict, 
     let before = home.tenure();
     let mut extension = Extension::of_lease(engine, lease, operation);
     let mut verdict = extension.verdict().await;
-    if verdict == Verdict::Unknown && (extension.is_overtaken().await || extension.moves_home(before).await) {
+    if verdict == Verdict::Unknown && (extension.is_overtaken().await || extension.connects(before).await) {
         // A node that has done it already extends what its owner reads.
         extension = Extension::of_lease(engine, lease, operation);
         verdict = extension.verdict().await;
