@@ -143,17 +143,21 @@ impl Network {
     }
 }
 
+/// The login and the host of a URL, and what follows them.
+fn split_authority(url: &str) -> (&str, &str) {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()))
+}
+
 /// Whether a URL has another `@` than the one between login and host.
 fn has_stray_at(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let (authority, others) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (authority, others) = split_authority(url);
     authority.matches('@').count() > 1 || others.contains('@')
 }
 
 /// Whether a URL has a comma between hosts. One with an `@` behind them has it in a password that is not encoded.
 fn has_several_hosts(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let (authority, others) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (authority, others) = split_authority(url);
     let hosts = authority.rsplit('@').next().unwrap_or_default();
     hosts.contains(',') && !others.contains('@')
 }
