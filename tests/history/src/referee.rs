@@ -1,6 +1,6 @@
 use std::sync::{Mutex, PoisonError};
 
-use lock_core::Lease;
+use lock_core::{Kind, Lease};
 
 use crate::check::{self, Violation};
 use crate::{Grant, Moment};
@@ -45,8 +45,9 @@ impl Referee {
         }
         let now = record.tick();
         record.inspect(now);
+        let reads = lease.kind() == Kind::Read;
         let grant = Grant::new(("the resource", lease.token().get()), "a task", [now, now, Moment::MAX]);
-        record.grants.push(grant);
+        record.grants.push(Grant { reads, ..grant });
         let index = record.grants.len() - 1;
         record.inside.push((lease.clone(), index));
         true
@@ -57,7 +58,9 @@ impl Referee {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let now = record.tick();
         let Record { grants, inside, .. } = &mut *record;
-        for (_, index) in inside.extract_if(.., |(other, _)| other.token() == lease.token()) {
+        // One: readers may share a token.
+        if let Some(place) = inside.iter().position(|(other, _)| other.token() == lease.token()) {
+            let (_, index) = inside.swap_remove(place);
             grants[index].ended.get_or_insert(now);
         }
     }
@@ -69,7 +72,7 @@ impl Referee {
     }
 
     /// The broken promises: holders that entered while another one was valid, and holders whose token is not larger than those
-    /// of all holders before.
+    /// of all holders before. Readers are valid together, and only a writer's token has to be larger than theirs.
     #[must_use]
     pub fn violations(&self) -> Vec<String> {
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use lock_core::inspection::ForcedRelease;
 use lock_core::node::EVICTION_GAP;
-use lock_core::{Kind, Lease, LockError, LockGuard, LockManager, SetGuard};
+use lock_core::{Lease, LockError, LockGuard, LockManager, SetGuard};
+use lock_history::Referee;
 use lock_support::{MemoryCluster, eventually};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -20,57 +21,36 @@ const FORCED_FOR: Duration = Duration::from_secs(5);
 /// Of each process.
 const CALLERS: usize = 6;
 
-/// Who holds what, and what was taken.
+/// Who held each lock, which was the last token that it was taken with, and how often each caller had something.
 #[derive(Default)]
-struct Holders {
-    inside: Vec<Lease>,
-    /// The token of the last forced release of each lock: of one that began, and of one that returned.
-    begun: HashMap<String, u64>,
-    returned: HashMap<String, u64>,
-    turns: Vec<usize>,
+struct Record {
+    referees: HashMap<String, Referee>,
+    forced: HashMap<String, u64>,
+    turns: [usize; CALLERS * 2],
 }
 
-impl Holders {
-    fn enter(&mut self, caller: usize, lease: &Lease) {
+impl Record {
+    fn enter(&mut self, lease: &Lease) {
         let (name, token) = (lease.resource(), lease.token().get());
-        assert!(
-            !lease.is_valid() || self.returned.get(name).is_none_or(|forced| token > *forced),
-            "{lease:?} was evicted"
-        );
-        let is_shared = |other: &Lease| other.kind() == Kind::Read && lease.kind() == Kind::Read;
-        for other in self.inside.iter().filter(|other| other.resource() == name && !is_shared(other)) {
-            let smaller = token.min(other.token().get());
-            // Who is being evicted, or was, is valid until its next renewal.
-            let is_evicted = self.begun.get(name).is_some_and(|forced| smaller < *forced);
-            assert!(is_evicted || !other.is_valid() || !lease.is_valid(), "{other:?} and {lease:?}");
+        if self.referees.entry(name.to_owned()).or_default().enter(lease) {
+            assert!(self.forced.get(name).is_none_or(|forced| token > *forced), "{lease:?} was evicted");
         }
-        self.inside.push(lease.clone());
-        self.turns[caller] += 1;
     }
 
-    fn returned(&mut self, name: &str, forced: Result<ForcedRelease, LockError>) {
+    fn taken(&mut self, name: &str, forced: Result<ForcedRelease, LockError>) {
         match forced {
-            Ok(forced) => {
-                self.begun.insert(name.to_owned(), forced.token.get());
-                self.returned.insert(name.to_owned(), forced.token.get());
-            }
+            Ok(forced) => _ = self.forced.insert(name.to_owned(), forced.token.get()),
             // The holder that was seen has lost it; the next one keeps it.
             Err(LockError::Contended { .. }) => {}
             Err(error) => panic!("{error}"),
         }
-    }
-
-    fn leave(&mut self, lease: &Lease) {
-        let place =
-            self.inside.iter().position(|other| other.resource() == lease.resource() && other.token() == lease.token());
-        place.map(|place| self.inside.swap_remove(place));
     }
 }
 
 /// Takes turns until the time is over, and then one more.
 async fn take_turns(
     caller: usize,
-    holders: &Mutex<Holders>,
+    record: &Mutex<Record>,
     until: Instant,
     acquire: impl AsyncFn() -> Result<Held, LockError>,
 ) {
@@ -78,9 +58,10 @@ async fn take_turns(
         let is_last = Instant::now() >= until;
         match acquire().await {
             Ok((leases, guard)) => {
-                leases.iter().for_each(|lease| holders.lock().unwrap().enter(caller, lease));
+                record.lock().unwrap().turns[caller] += 1;
+                leases.iter().for_each(|lease| record.lock().unwrap().enter(lease));
                 sleep(MS * 3).await;
-                leases.iter().for_each(|lease| holders.lock().unwrap().leave(lease));
+                leases.iter().for_each(|lease| record.lock().unwrap().referees[lease.resource()].leave(lease));
                 drop(guard);
                 if is_last {
                     return;
@@ -107,13 +88,11 @@ fn all(set: SetGuard) -> Held {
 }
 
 /// Takes these locks from whoever has them, one after another.
-async fn force(locks: &LockManager, names: &[&str], pause: Duration, holders: &Mutex<Holders>, until: Instant) {
+async fn force(locks: &LockManager, names: &[&str], pause: Duration, record: &Mutex<Record>, until: Instant) {
     while Instant::now() < until {
         for name in names {
-            // Nobody knows its token before it returns: until then, whoever has the lock may be evicted.
-            holders.lock().unwrap().begun.insert((*name).to_owned(), u64::MAX);
             let forced = locks.force_release(name).await;
-            holders.lock().unwrap().returned(name, forced);
+            record.lock().unwrap().taken(name, forced);
             sleep(pause).await;
         }
     }
@@ -125,18 +104,20 @@ async fn is_sound(names: &[&str], acquire: impl AsyncFn(&LockManager, usize) -> 
         let (cluster, [ours, theirs]) = MemoryCluster::with_two_managers(TTL, WAIT).await;
         let third = cluster.builder().ttl(TTL).max_ttl(TTL).connect().await.unwrap();
         cluster.nodes.iter().for_each(|node| node.set_delay(MS * delay));
-        let holders = Mutex::new(Holders { turns: vec![0; CALLERS * 2], ..Holders::default() });
+        let record = Mutex::new(Record::default());
         let until = Instant::now() + FORCED_FOR;
         let callers = join_all((0..CALLERS * 2).map(|caller| {
             let locks = if caller < CALLERS { &ours } else { &theirs };
-            let (holders, acquire) = (&holders, &acquire);
-            take_turns(caller, holders, until, async move || acquire(locks, caller).await)
+            let (record, acquire) = (&record, &acquire);
+            take_turns(caller, record, until, async move || acquire(locks, caller).await)
         }));
-        let forcing = force(if by_ours { &ours } else { &third }, names, MS * pause, &holders, until);
+        let forcing = force(if by_ours { &ours } else { &third }, names, MS * pause, &record, until);
         let ended = timeout(FORCED_FOR + TTL * 4, join(callers, forcing)).await;
-        let turns = holders.lock().unwrap().turns.clone();
+        let Record { turns, referees, .. } = record.into_inner().unwrap();
         assert!(ended.is_ok(), "{by_ours} {delay} {pause}: somebody waits for ever: {turns:?}");
-        assert!(turns.iter().all(|turns| *turns >= 3), "{by_ours} {delay} {pause}: {turns:?}");
+        // One while locks are taken, and the last one.
+        assert!(turns.iter().all(|turns| *turns >= 2), "{by_ours} {delay} {pause}: {turns:?}");
+        referees.values().for_each(Referee::assert_no_violations);
         cluster.nodes.iter().for_each(|node| node.set_delay(Duration::ZERO));
         sleep(EVICTION_GAP).await;
         eventually("nothing is left", || cluster.holding() == 0).await;

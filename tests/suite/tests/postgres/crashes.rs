@@ -1,10 +1,11 @@
 //! Servers that crash while readers and writers of several processes queue for a lock.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{Kind, Lease, LockError, LockManager};
+use lock_core::{LockError, LockManager};
+use lock_history::Referee;
 use lock_support::{PostgresServer, all_nodes_vote, eventually_async};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -29,53 +30,33 @@ async fn processes(servers: &[PostgresServer]) -> Vec<LockManager> {
     join_all((0..PROCESSES).map(connect)).await
 }
 
-/// Who holds the lock, and how often each caller had it.
+/// Who held the lock, and how often each caller had it.
 #[derive(Default)]
 struct Holders {
-    inside: Vec<Lease>,
-    largest: u64,
-    largest_written: u64,
-    turns: [usize; PROCESSES * CALLERS],
-    outages: usize,
+    referee: Referee,
+    turns: [AtomicUsize; PROCESSES * CALLERS],
+    outages: AtomicUsize,
 }
 
 impl Holders {
-    fn enter(&mut self, caller: usize, lease: &Lease) {
-        if !lease.is_valid() {
-            return;
-        }
-        let (token, reads) = (lease.token().get(), lease.kind() == Kind::Read);
-        for other in self.inside.iter().filter(|other| !reads || other.kind() != Kind::Read) {
-            assert!(!other.is_valid() || !lease.is_valid(), "two holders: {other:?}, {lease:?}");
-        }
-        assert!(token > if reads { self.largest_written } else { self.largest }, "{lease:?}");
-        self.largest = self.largest.max(token);
-        if !reads {
-            self.largest_written = token;
-        }
-        self.turns[caller] += 1;
-        self.inside.push(lease.clone());
-    }
-
-    fn leave(&mut self, lease: &Lease) {
-        let place = self.inside.iter().position(|other| other.token() == lease.token());
-        place.map(|place| self.inside.swap_remove(place));
+    fn turns(&self) -> Vec<usize> {
+        self.turns.iter().map(|turns| turns.load(Ordering::Relaxed)).collect()
     }
 }
 
 /// Takes turns for ever.
-async fn take_turns(caller: usize, locks: &LockManager, holders: &Mutex<Holders>) {
+async fn take_turns(caller: usize, locks: &LockManager, holders: &Holders) {
     loop {
         let request = if caller % 2 == 1 { locks.read("r") } else { locks.lock("r") };
         match request.acquire().await {
-            Ok(guard) => {
-                holders.lock().unwrap().enter(caller, &guard);
+            Ok(guard) if holders.referee.enter(&guard) => {
+                holders.turns[caller].fetch_add(1, Ordering::Relaxed);
                 sleep(HOLD).await;
-                holders.lock().unwrap().leave(&guard);
-                drop(guard);
+                holders.referee.leave(&guard);
             }
+            Ok(_lost) => {}
             Err(LockError::NoQuorum { .. } | LockError::Expired { .. }) => {
-                holders.lock().unwrap().outages += 1;
+                holders.outages.fetch_add(1, Ordering::Relaxed);
                 sleep(HOLD).await;
             }
             Err(error) => panic!("{error}"),
@@ -84,13 +65,12 @@ async fn take_turns(caller: usize, locks: &LockManager, holders: &Mutex<Holders>
 }
 
 /// Everybody has another turn.
-async fn all_take_turns(holders: &Mutex<Holders>) {
-    let before = holders.lock().unwrap().turns;
-    let has_had_one = || holders.lock().unwrap().turns.iter().zip(before).all(|(turns, before)| *turns > before);
+async fn all_take_turns(holders: &Holders) {
+    let before = holders.turns();
+    let has_had_one = || holders.turns().iter().zip(&before).all(|(turns, before)| turns > before);
     let began = Instant::now();
     while !has_had_one() {
-        let turns = holders.lock().unwrap().turns;
-        assert!(began.elapsed() < PATIENCE, "since {before:?}: {turns:?}");
+        assert!(began.elapsed() < PATIENCE, "since {before:?}: {:?}", holders.turns());
         sleep(HOLD).await;
     }
 }
@@ -109,7 +89,7 @@ const CLIENT: &str = "backend_type = 'client backend' AND pid <> pg_backend_pid(
 
 /// Lets something happen to the servers, again and again, while all callers take turns.
 async fn beside(servers: &mut [PostgresServer], mut fault: impl AsyncFnMut(&mut [PostgresServer], usize)) -> usize {
-    let (processes, holders) = (processes(servers).await, Mutex::new(Holders::default()));
+    let (processes, holders) = (processes(servers).await, Holders::default());
     let callers =
         join_all((0..PROCESSES * CALLERS).map(|caller| take_turns(caller, &processes[caller / CALLERS], &holders)));
     let faults = async {
@@ -118,12 +98,13 @@ async fn beside(servers: &mut [PostgresServer], mut fault: impl AsyncFnMut(&mut 
             fault(servers, round).await;
             all_take_turns(&holders).await;
         }
-        holders.lock().unwrap().outages
+        holders.outages.load(Ordering::Relaxed)
     };
     let outages = tokio::select! {
         _ = callers => unreachable!(),
         outages = faults => outages,
     };
+    holders.referee.assert_no_violations();
     are_woken(&processes).await;
     outages
 }
