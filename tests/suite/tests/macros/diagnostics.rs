@@ -208,8 +208,9 @@ fn check(root: &Path, cases: &[Case]) -> [Output; 2] {
         fs::write(package.join("Cargo.toml"), manifest(workspace, kind, cases)).unwrap();
     }
     let members = KINDS.map(Kind::directory);
-    // Nobody debugs this, and without the information for it the macros are compiled sooner.
-    let manifest = format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n[profile.dev]\ndebug = false\n");
+    // The profile of the workspace, whose build scripts and macros are then those that it has built.
+    let profile = "[profile.dev]\ndebug = false\nlto = \"off\"\n";
+    let manifest = format!("[workspace]\nresolver = \"3\"\nmembers = {members:?}\n\n{profile}");
     fs::write(directory.join("Cargo.toml"), manifest).unwrap();
     // The same versions as in the workspace: they are already downloaded.
     fs::copy(workspace.join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
@@ -223,7 +224,7 @@ fn cargo_check(directory: &Path, packages: &[&str]) -> Output {
         .args(packages)
         .args(["--bins", "--keep-going", "--offline", "--message-format=json", "--quiet"])
         .arg("--target-dir")
-        .arg(directory.join("target"))
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap())
         .current_dir(directory)
         // `-D warnings` would turn a warning next to an expected error into an unexpected error.
         .env_remove("RUSTFLAGS")
