@@ -254,4 +254,4 @@ where
     kept
 }
 
-opaque_debug!(LockManagerBuilder, |this| "nodes": this.nodes.iter().flatten().map(NamedNode::name).collect::<Vec<_>>());
+opaque_debug!(LockManagerBuilder, |this| "nodes": this.nodes.iter().flatten().map(|node| &node.name).collect::<Vec<_>>());

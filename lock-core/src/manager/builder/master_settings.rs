@@ -1,4 +1,5 @@
 use std::error::Error;
+#[cfg(feature = "tls")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ impl LockManagerBuilder {
     /// # }
     /// ```
     pub fn nodes(mut self, nodes: impl IntoIterator<Item: LockNode>) -> Self {
-        self.nodes.extend(nodes.into_iter().map(|node| Ok(NamedNode::Other(Arc::new(node)))));
+        self.nodes.extend(nodes.into_iter().map(|node| Ok(NamedNode::other(node))));
         self
     }
 

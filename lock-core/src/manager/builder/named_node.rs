@@ -5,97 +5,51 @@ use std::sync::Arc;
 use super::check_nodes::check_nodes;
 use super::divide::Divided;
 use super::{ConfigError, LockManagerBuilder};
-#[cfg(feature = "postgres")]
-use crate::node::PostgresNode;
-#[cfg(feature = "redis")]
-use crate::node::RedisNode;
 use crate::node::{InvalidSetting, LockNode};
 
 /// A master that a builder was given. What other settings make of it is not known before all of them are.
-pub(super) enum NamedNode {
-    #[cfg(feature = "redis")]
-    Redis(RedisNode),
-    #[cfg(feature = "postgres")]
-    Postgres(PostgresNode),
-    Other(Arc<dyn LockNode>),
+pub(super) struct NamedNode {
+    pub(super) name: String,
+    pub(super) is_cluster: bool,
+    /// The master, with those settings of a builder that are for it.
+    pub(super) finish: Box<Finish>,
 }
 
-impl NamedNode {
-    pub(super) fn name(&self) -> &str {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(node) => node.name(),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(node) => node.name(),
-            Self::Other(node) => node.name(),
-        }
-    }
+type Finish = dyn FnOnce(&LockManagerBuilder) -> Result<Arc<dyn LockNode>, ConfigError> + Send + Sync;
 
-    /// The master, with those settings of a builder that are for it.
-    fn finish(self, with: &LockManagerBuilder) -> Result<Arc<dyn LockNode>, ConfigError> {
-        match self {
-            #[cfg(feature = "redis")]
-            Self::Redis(mut node) => {
-                #[cfg(feature = "tls")]
-                if let Some(config) = &with.tls {
-                    node = node.tls(Arc::clone(config))?;
-                }
-                if let Some(provider) = &with.credentials {
-                    node = node.with_credentials(provider.clone())?;
-                }
-                if let Some((replicas, timeout)) = with.replication {
-                    node = node.replicated(replicas, timeout)?;
-                }
-                Ok(Arc::new(node.tolerate_eviction(with.tolerate_eviction)))
+impl NamedNode {
+    /// A master for which no settings of a builder are.
+    pub(super) fn other(node: impl LockNode) -> Self {
+        let name = node.name().to_owned();
+        let finish = move |with: &LockManagerBuilder| {
+            #[cfg(feature = "tls")]
+            if with.tls.is_some() {
+                return Err(InvalidSetting::tls(node.name()).into());
             }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(mut node) => {
-                #[cfg(feature = "tls")]
-                if let Some(config) = &with.tls {
-                    node = node.tls(Arc::clone(config))?;
-                }
-                if let Some(provider) = &with.credentials {
-                    node = node.with_credentials(provider.clone())?;
-                }
-                with.refuse_redis_settings(node.name())?;
-                Ok(Arc::new(node))
+            if with.credentials.is_some() {
+                return Err(InvalidSetting::credentials(node.name()).into());
             }
-            Self::Other(node) => {
-                #[cfg(feature = "tls")]
-                if with.tls.is_some() {
-                    return Err(InvalidSetting::tls(node.name()).into());
-                }
-                if with.credentials.is_some() {
-                    return Err(InvalidSetting::credentials(node.name()).into());
-                }
-                with.refuse_redis_settings(node.name())?;
-                Ok(node)
-            }
-        }
+            with.refuse_redis_settings(node.name())?;
+            Ok(Arc::new(node) as Arc<dyn LockNode>)
+        };
+        Self { name, is_cluster: false, finish: Box::new(finish) }
     }
 }
 
 impl LockManagerBuilder {
     /// Whether the masters are clusters, if all or none of them are.
     pub(super) fn are_clusters(&self) -> Result<bool, ConfigError> {
-        let is_cluster = |named: &NamedNode| match named {
-            #[cfg(feature = "redis")]
-            NamedNode::Redis(node) => node.is_in_cluster(),
-            #[cfg(feature = "postgres")]
-            NamedNode::Postgres(_) => false,
-            NamedNode::Other(_) => false,
-        };
-        let (clusters, others): (Vec<_>, Vec<_>) = self.nodes.iter().flatten().partition(|named| is_cluster(named));
+        let (clusters, others): (Vec<_>, Vec<_>) = self.nodes.iter().flatten().partition(|named| named.is_cluster);
         match (clusters.first(), others.first()) {
             (Some(cluster), Some(other)) => {
-                Err(ConfigError::MixedClusters { cluster: cluster.name().to_owned(), other: other.name().to_owned() })
+                Err(ConfigError::MixedClusters { cluster: cluster.name.clone(), other: other.name.clone() })
             }
             (cluster, _) => Ok(cluster.is_some()),
         }
     }
 
     /// Refuses settings for Redis servers, for a master that is none.
-    fn refuse_redis_settings(&self, node: &str) -> Result<(), InvalidSetting> {
+    pub(super) fn refuse_redis_settings(&self, node: &str) -> Result<(), InvalidSetting> {
         if self.tolerate_eviction {
             return Err(InvalidSetting::not_redis("tolerate_eviction", node));
         }
@@ -107,7 +61,7 @@ impl LockManagerBuilder {
 
     /// The masters, as all settings want them.
     fn finish(&self, nodes: Vec<Result<NamedNode, ConfigError>>) -> Result<Vec<Arc<dyn LockNode>>, ConfigError> {
-        nodes.into_iter().map(|named| named?.finish(self)).collect()
+        nodes.into_iter().map(|named| (named?.finish)(self)).collect()
     }
 
     /// The masters of each shard.

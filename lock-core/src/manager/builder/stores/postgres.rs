@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::manager::builder::LockManagerBuilder;
 use crate::manager::builder::named_node::NamedNode;
 use crate::manager::string_list::StringList;
-use crate::node::PostgresNode;
+use crate::node::{LockNode, PostgresNode};
 
 /// PostgreSQL servers as masters.
 impl LockManagerBuilder {
@@ -24,7 +24,7 @@ impl LockManagerBuilder {
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
     pub fn postgres(mut self, urls: impl StringList) -> Self {
-        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Postgres(PostgresNode::from_url(url.as_ref())?)));
+        let nodes = urls.into_iter().map(|url| Ok(named(PostgresNode::from_url(url.as_ref())?)));
         self.nodes.extend(nodes);
         self
     }
@@ -38,7 +38,23 @@ impl LockManagerBuilder {
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
         E: Into<Box<dyn Error + Send + Sync>>,
     {
-        self.nodes.push(Ok(NamedNode::Other(Arc::new(PostgresNode::from_factory(name, factory)))));
+        self.nodes.push(Ok(NamedNode::other(PostgresNode::from_factory(name, factory))));
         self
     }
+}
+
+fn named(mut node: PostgresNode) -> NamedNode {
+    let name = node.name().to_owned();
+    let finish = move |with: &LockManagerBuilder| {
+        #[cfg(feature = "tls")]
+        if let Some(config) = &with.tls {
+            node = node.tls(Arc::clone(config))?;
+        }
+        if let Some(provider) = &with.credentials {
+            node = node.with_credentials(provider.clone())?;
+        }
+        with.refuse_redis_settings(node.name())?;
+        Ok(Arc::new(node) as Arc<dyn LockNode>)
+    };
+    NamedNode { name, is_cluster: false, finish: Box::new(finish) }
 }

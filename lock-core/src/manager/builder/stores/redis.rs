@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -6,7 +7,7 @@ use redis::{AsyncConnectionConfig, RedisResult};
 use crate::manager::builder::named_node::NamedNode;
 use crate::manager::builder::{ConfigError, LockManagerBuilder};
 use crate::manager::string_list::StringList;
-use crate::node::{Network, RedisNode};
+use crate::node::{LockNode, Network, RedisNode};
 
 /// Redis and Valkey servers as masters.
 impl LockManagerBuilder {
@@ -25,7 +26,7 @@ impl LockManagerBuilder {
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
     pub fn redis(mut self, urls: impl StringList) -> Self {
-        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?)));
+        let nodes = urls.into_iter().map(|url| Ok(named(RedisNode::from_url(url.as_ref())?)));
         self.nodes.extend(nodes);
         self
     }
@@ -51,7 +52,7 @@ impl LockManagerBuilder {
     /// # Ok::<(), lock_core::ConfigError>(())
     /// ```
     pub fn set(mut self, urls: impl StringList) -> Self {
-        let nodes = urls.into_iter().map(|url| Ok(NamedNode::Redis(RedisNode::from_url(url.as_ref())?)));
+        let nodes = urls.into_iter().map(|url| Ok(named(RedisNode::from_url(url.as_ref())?)));
         self.sets.push(nodes.collect());
         self
     }
@@ -64,7 +65,7 @@ impl LockManagerBuilder {
         F: Fn(AsyncConnectionConfig) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = RedisResult<MultiplexedConnection>> + Send + 'static,
     {
-        self.nodes.push(Ok(NamedNode::Redis(RedisNode::from_factory(name, factory))));
+        self.nodes.push(Ok(named(RedisNode::from_factory(name, factory))));
         self
     }
 
@@ -97,7 +98,7 @@ impl LockManagerBuilder {
     /// ```
     pub fn sentinel(mut self, sentinels: impl StringList, master: impl AsRef<str>) -> Self {
         let node = RedisNode::from_sentinel(sentinels, master.as_ref());
-        self.nodes.push(node.map(NamedNode::Redis).map_err(ConfigError::from));
+        self.nodes.push(node.map(named).map_err(ConfigError::from));
         self
     }
 
@@ -141,7 +142,7 @@ impl LockManagerBuilder {
     /// As [`redis_cluster`](Self::redis_cluster), over another network than TCP. For simulations.
     #[doc(hidden)]
     pub fn redis_cluster_over(mut self, clusters: impl StringList, network: Option<&Network>) -> Self {
-        let node = |seeds: &str| Ok(NamedNode::Redis(RedisNode::from_cluster(seeds, network)?));
+        let node = |seeds: &str| Ok(named(RedisNode::from_cluster(seeds, network)?));
         self.nodes.extend(clusters.into_iter().map(|seeds| node(seeds.as_ref())));
         self
     }
@@ -207,4 +208,22 @@ impl LockManagerBuilder {
         self.tolerate_eviction = tolerate_eviction;
         self
     }
+}
+
+fn named(mut node: RedisNode) -> NamedNode {
+    let (name, is_cluster) = (node.name().to_owned(), node.is_in_cluster());
+    let finish = move |with: &LockManagerBuilder| {
+        #[cfg(feature = "tls")]
+        if let Some(config) = &with.tls {
+            node = node.tls(Arc::clone(config))?;
+        }
+        if let Some(provider) = &with.credentials {
+            node = node.with_credentials(provider.clone())?;
+        }
+        if let Some((replicas, timeout)) = with.replication {
+            node = node.replicated(replicas, timeout)?;
+        }
+        Ok(Arc::new(node.tolerate_eviction(with.tolerate_eviction)) as Arc<dyn LockNode>)
+    };
+    NamedNode { name, is_cluster, finish: Box::new(finish) }
 }

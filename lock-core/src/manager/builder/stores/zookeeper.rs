@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::manager::builder::named_node::NamedNode;
@@ -26,7 +25,7 @@ impl LockManagerBuilder {
     /// ```
     pub fn zookeeper(mut self, address: impl AsRef<str>) -> Self {
         let node = ZooKeeperNode::from_address(address.as_ref());
-        self.nodes.push(node.map(|node| NamedNode::Other(Arc::new(node))).map_err(ConfigError::from));
+        self.nodes.push(node.map(NamedNode::other).map_err(ConfigError::from));
         self.max_ttl.get_or_insert(ZOOKEEPER_MAX_TTL);
         self
     }
