@@ -9,7 +9,7 @@
 //! ([`LocalHold`]).
 //!
 //! Between managers, the nodes keep queues ([`Operation`](crate::node::Operation)) in which each manager has one position per
-//! lock. The caller at the front waits there ([`NodeWait`](node_wait)) until it is [woken](wakeups); a timer covers for every
+//! lock. The caller at the front waits there ([`NodeWait`](node_wait)) until it is [woken](listening); a timer covers for every
 //! wake-up.
 //!
 //! The local queues know nothing of the nodes, and a wait at the nodes knows nothing of the local queues. A turn joins the two.
@@ -19,11 +19,9 @@ mod handover;
 mod last_slots;
 mod listening;
 mod local_queue;
-mod local_queues;
 mod node_wait;
 mod pending_wakeups;
 mod turn;
-mod wakeups;
 
 pub(crate) use self::enter::NotEntered;
 pub(crate) use self::handover::HandoverTerms;
