@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::renew::downgrade;
+use super::renewer::downgrade;
 use super::{Lease, LeaseRegistry};
 use crate::engine::{Release, Unacknowledged};
 use crate::error::{LockError, LossReason};

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::LeaseRegistry;
-use super::renew::ask_nodes;
+use super::renewer::ask_nodes;
 use super::shared_grant::SharedGrant;
 use crate::engine::{Engine, Grant};
 use crate::mutex::Mutex;
