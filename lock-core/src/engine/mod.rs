@@ -9,7 +9,6 @@
 
 mod attempt;
 mod attempt_record;
-mod background;
 mod confirm;
 mod engine;
 mod failed_attempt;
@@ -25,8 +24,7 @@ mod slots;
 mod watcher;
 
 pub(crate) use self::attempt::Wanted;
-pub(crate) use self::background::Background;
-pub(crate) use self::engine::Engine;
+pub(crate) use self::engine::{Background, Engine};
 pub(crate) use self::failed_attempt::{FailedAttempt, QueueReport};
 pub(crate) use self::grant::Grant;
 pub(crate) use self::home::{Home, Tenure};

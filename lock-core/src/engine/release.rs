@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use self::interrupted::Interrupted;
+use self::again::Interrupted;
 use self::unawaited::Unawaited;
 pub(crate) use self::unawaited::UnawaitedReleases;
 use super::{Engine, NodeReply, Round};
@@ -268,7 +268,6 @@ impl Drop for SentRelease {
 }
 
 mod again;
-mod interrupted;
 #[cfg(test)]
 pub(super) mod tests;
 mod unawaited;
