@@ -9,14 +9,13 @@ mod adoptions;
 mod credential;
 mod delegate;
 mod error;
-mod expected;
 mod prove;
 
 pub use self::adopted::AdoptedLease;
+#[doc(hidden)]
+pub use self::adopted::Expected;
 pub(crate) use self::adoptions::Adoptions;
 pub(crate) use self::credential::{Claims, Credential, MAX_AUDIENCE_LEN};
 pub use self::delegate::{Delegate, Delegation};
 pub use self::error::{AdoptError, DelegateError, InvalidAudience};
-#[doc(hidden)]
-pub use self::expected::Expected;
 pub(crate) use self::prove::{Proof, prove};

@@ -1,7 +1,6 @@
 //! What a manager is made of: its settings, its masters, and the check of them when it connects.
 
 mod builder;
-mod check_nodes;
 mod connect;
 mod divide;
 mod error;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::check_nodes::check_nodes;
-use super::divide::Divided;
+use super::divide::{Divided, check_nodes};
 use super::{ConfigError, LockManagerBuilder};
 use crate::node::{InvalidSetting, LockNode};
 
