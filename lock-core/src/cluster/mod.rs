@@ -24,4 +24,5 @@ pub(crate) use self::look::{Epochs, LOOK_TIMEOUT, next_roster};
 pub(crate) use self::member::{Member, MemberState};
 pub(crate) use self::node_set::{MAX_NODES, NodeSet};
 pub(crate) use self::ordered_watch::OrderedWatch;
+pub(crate) use self::send::Outbox;
 pub(crate) use self::shards::{Beside, ShardSource};

@@ -6,9 +6,13 @@ use crate::node::{LockKeys, Operation, ReplySender, Request};
 use crate::quorum::{NotCalled, RollCall};
 use crate::random::Epoch;
 
+/// Requests that are submitted together, by node: those about several locks. Nothing may be awaited while it is filled: until it is
+/// submitted, other requests would overtake those in it.
+pub(crate) type Outbox = Vec<Vec<(Request, ReplySender)>>;
+
 impl Cluster {
-    /// Submits an operation to a node. When this returns, the request has either been submitted, or it never will be and
-    /// the reply says why.
+    /// Submits an operation to a node, or puts it into the outbox, if there is one. When this returns, the request has either been
+    /// submitted, or it never will be and the reply says why. If another address leads to the same server, it may go there.
     pub(crate) fn send(
         &self,
         node: usize,
@@ -16,38 +20,23 @@ impl Cluster {
         keys: &LockKeys,
         operation: Operation,
         reply_to: ReplySender,
+        outbox: Option<&mut Outbox>,
     ) {
-        if let Some((to, request, reply_to)) = self.prepare(node, roll, keys, operation, reply_to) {
-            self.members[to].node.submit(request, reply_to);
-        }
-    }
-
-    /// The request for an operation on a node, and the node to submit it to: another one, if that has another address of the same
-    /// server. `None` if none is to be submitted, which the reply says.
-    pub(crate) fn prepare(
-        &self,
-        node: usize,
-        roll: &mut RollCall,
-        keys: &LockKeys,
-        operation: Operation,
-        reply_to: ReplySender,
-    ) -> Option<(usize, Request, ReplySender)> {
         // What may be on a server is released there, although the address that it was asked over is not used any more.
         let asked = &self.members[node];
         let now_at = asked.now_at();
         let to = if now_at == node || asked.state.borrow().accepts_requests() { node } else { now_at };
-        match self.epoch_for(to, roll) {
-            Ok(epoch) => {
-                let member = &self.members[to];
-                let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
-                let request = Request { keys, epoch, waiter, polls, operation };
-                let reply_to = reply_to.reported(&member.votes, &request);
-                Some((to, request, reply_to))
-            }
-            Err(error) => {
-                reply_to.send(Err(error));
-                None
-            }
+        let epoch = match self.epoch_for(to, roll) {
+            Ok(epoch) => epoch,
+            Err(error) => return reply_to.send(Err(error)),
+        };
+        let member = &self.members[to];
+        let (keys, waiter, polls) = (keys.clone(), self.waiter, !member.wakes());
+        let request = Request { keys, epoch, waiter, polls, operation };
+        let reply_to = reply_to.reported(&member.votes, &request);
+        match outbox {
+            Some(outbox) => outbox[to].push((request, reply_to)),
+            None => member.node.submit(request, reply_to),
         }
     }
 

@@ -103,7 +103,7 @@ impl Cluster {
         // All are submitted before the first reply is awaited: dropped at any point, this leaves nothing behind.
         let [acquired, extended, released] = [acquire, extend, release].map(|operation| {
             let (reply_to, reply) = ReplySender::channel();
-            self.send(node, &mut RollCall::by_any_roster(), &keys, operation, reply_to);
+            self.send(node, &mut RollCall::by_any_roster(), &keys, operation, reply_to, None);
             reply
         });
         let outcome = match timeout(TIMEOUT, join3(acquired, extended, released)).await {

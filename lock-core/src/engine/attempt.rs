@@ -5,10 +5,9 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout_at};
 
 use super::attempt_record::AttemptRecord;
-use super::outbox::Outbox;
 use super::patience::Patience;
 use super::{AttemptPlace, Engine, FailedAttempt, Grant, NodeReply, QueuePositions, Round};
-use crate::cluster::next_roster;
+use crate::cluster::{Outbox, next_roster};
 use crate::error::NodeError;
 use crate::node::{LockKeys, Operation, RESERVATION_TTL};
 use crate::observer::Acquiring;
@@ -73,11 +72,14 @@ impl Engine {
         place: &AttemptPlace<'_>,
         wanted: &[Wanted<'_>],
     ) -> Vec<Result<Box<Grant>, FailedAttempt>> {
-        let mut outbox = Outbox::new(&self.cluster);
+        let mut outbox = Outbox::new();
+        outbox.resize_with(self.cluster.size(), Vec::new);
         let mut attempts: Vec<_> = wanted.iter().map(|wanted| Attempt::begin(self, wanted, None)).collect();
         // All of them begin before anything is sent: one that is dropped halfway releases what the others may have been granted.
         attempts.iter_mut().for_each(|attempt| attempt.send(Some(&mut outbox)));
-        outbox.submit(&self.cluster);
+        for (member, requests) in self.cluster.members.iter().zip(outbox).filter(|(_, requests)| !requests.is_empty()) {
+            member.node.submit_all(requests);
+        }
         join_all(attempts.into_iter().zip(wanted).map(|(mut attempt, wanted)| async move {
             let decided = attempt.decide(attempt.sent() + attempt.timeout).await;
             match attempt.conclude(decided) {

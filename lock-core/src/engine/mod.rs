@@ -15,7 +15,6 @@ mod failed_attempt;
 mod grant;
 mod home;
 mod line;
-mod outbox;
 mod patience;
 mod queue_position;
 mod release;

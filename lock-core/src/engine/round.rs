@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::outbox::Outbox;
-use crate::cluster::{Cluster, NodeSet};
+use crate::cluster::{Cluster, NodeSet, Outbox};
 use crate::error::NodeError;
 use crate::node::{LockKeys, NodeFuture, Operation, Replies, Reply};
 use crate::quorum::{RollCall, majority};
@@ -101,8 +100,12 @@ impl Round {
 
     /// Sends an operation to a node. When this returns, the request has either been submitted, or it never will be.
     pub(crate) fn send(&mut self, node: usize, operation: Operation) {
+        self.send_or_put(node, operation, None);
+    }
+
+    fn send_or_put(&mut self, node: usize, operation: Operation, outbox: Option<&mut Outbox>) {
         let reply_to = self.replies.sender_for(node);
-        self.cluster.send(node, &mut self.roll, &self.keys, operation, reply_to);
+        self.cluster.send(node, &mut self.roll, &self.keys, operation, reply_to, outbox);
     }
 
     /// Sends an operation to a node that this round may have asked before. Nothing is counted of what is replied from now on.
@@ -118,9 +121,7 @@ impl Round {
         if let Some(joined) = self.cluster.joining(node) {
             return self.waiting.push(WaitingRequest { node, operation, joined });
         }
-        let Some(outbox) = outbox else { return self.send(node, operation) };
-        let reply_to = self.replies.sender_for(node);
-        outbox.add(self.cluster.prepare(node, &mut self.roll, &self.keys, operation, reply_to));
+        self.send_or_put(node, operation, outbox);
     }
 
     /// The nodes whose request was not sent, and never will be if the round is dropped now.

@@ -172,7 +172,14 @@ impl Extension {
             grant.may_be_on(node);
             // Sent while the grant is locked, so that a release can only come after it. Nobody needs the reply.
             let replace = Operation::Replace { owner, ttl, token: token.get(), kind: lease.kind() };
-            self.engine.cluster.send(node, &mut RollCall::by_any_roster(), keys, replace, ReplySender::unwanted());
+            self.engine.cluster.send(
+                node,
+                &mut RollCall::by_any_roster(),
+                keys,
+                replace,
+                ReplySender::unwanted(),
+                None,
+            );
         }
     }
 }
