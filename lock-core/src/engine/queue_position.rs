@@ -9,6 +9,7 @@ use super::{Engine, NodeReply, Round};
 use crate::cluster::NodeSet;
 use crate::mutex::Mutex;
 use crate::node::{ByQueue, LockKeys, Operation};
+use crate::task::OnDrop;
 
 /// How long a request to leave a queue is awaited. A position that could not be given up expires on its own.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -45,7 +46,7 @@ impl Engine {
             silent.remove(node);
         }
         if !silent.is_empty() {
-            let in_flight = silent.iter().map(|node| (node, LeaveInFlight::begin(self, keys, node)));
+            let in_flight = silent.iter().map(|node| (node, self.note_leaving(keys, node)));
             let mut in_flight: HashMap<_, _> = in_flight.collect();
             self.spawn(async move {
                 while let Some(NodeReply { node, .. }) = round.next_in_time().await {
@@ -64,33 +65,20 @@ impl Engine {
             self.leave_queues(keys, [node].into_iter().collect());
         }
     }
+
+    /// A request to leave a queue is in flight, until what is returned is dropped.
+    fn note_leaving(self: &Arc<Self>, keys: &LockKeys, node: usize) -> OnDrop<impl Fn() + use<>> {
+        let (engine, request) = (Arc::clone(self), (ByQueue(keys.clone()), node));
+        engine.leaving.0.lock().insert(request.clone(), Instant::now() + LEAVE_TIMEOUT);
+        // A later request to the same node may be in flight still. Then a call is answered by one more.
+        OnDrop(move || _ = engine.leaving.0.lock().remove(&request))
+    }
 }
 
 impl Leaving {
     fn is_leaving(&self, keys: &LockKeys, node: usize) -> bool {
         let until = self.0.lock().get(&(ByQueue(keys.clone()), node)).copied();
         until.is_some_and(|until| Instant::now() < until)
-    }
-}
-
-/// A request to leave a queue that is in flight: until this is dropped.
-struct LeaveInFlight {
-    engine: Arc<Engine>,
-    request: (ByQueue, usize),
-}
-
-impl LeaveInFlight {
-    fn begin(engine: &Arc<Engine>, keys: &LockKeys, node: usize) -> Self {
-        let (engine, request) = (Arc::clone(engine), (ByQueue(keys.clone()), node));
-        engine.leaving.0.lock().insert(request.clone(), Instant::now() + LEAVE_TIMEOUT);
-        Self { engine, request }
-    }
-}
-
-impl Drop for LeaveInFlight {
-    fn drop(&mut self) {
-        // A later request to the same node may be in flight still. Then a call is answered by one more.
-        self.engine.leaving.0.lock().remove(&self.request);
     }
 }
 
@@ -119,7 +107,7 @@ mod tests {
         assert!(engine.leaving.0.lock().is_empty());
 
         // As by a task on a runtime that nobody drives any more.
-        let _in_flight = LeaveInFlight::begin(&engine, &keys, 0);
+        let _in_flight = engine.note_leaving(&keys, 0);
         assert_eq!(leaving(), [0]);
         sleep(LEAVE_TIMEOUT).await;
         assert_eq!(leaving(), []);

@@ -13,6 +13,7 @@ use crate::mutex::Mutex;
 use crate::node::{LockKeys, QueuePosition};
 use crate::observer::Reporter;
 use crate::random::OwnerId;
+use crate::task::OnDrop;
 use crate::token::FencingToken;
 
 /// A question that all readers await that want to share the grant.
@@ -134,14 +135,16 @@ impl SharedGrant {
 
     /// Begins a round of renewal, which ends when what is returned is dropped. `None` if another lease is in one; not for longer than
     /// `timeout`, in case its runtime stalls.
-    pub(super) fn begin_round(self: &Arc<Self>, now: Instant, timeout: Duration) -> Option<RenewalRound> {
+    pub(super) fn begin_round(self: &Arc<Self>, now: Instant, timeout: Duration) -> Option<OnDrop<impl Fn() + use<>>> {
         // A time and no flag: a round whose runtime stalls is never dropped, and would keep all others from renewing.
         let mut began = self.round_began.lock();
         if began.is_some_and(|began| now < began + timeout) {
             return None;
         }
         *began = Some(now);
-        Some(RenewalRound { grant: Arc::clone(self), began: now })
+        let grant = Arc::clone(self);
+        // Another one may have begun meanwhile.
+        Some(OnDrop(move || _ = grant.round_began.lock().take_if(|began| *began == now)))
     }
 
     /// Whether the nodes said last that a writer waits.
@@ -157,18 +160,5 @@ impl SharedGrant {
             // Asked again also if the answer is long in coming: who polls it may be on a runtime that does not run.
             _ => asking.insert((now, ask().shared())).1.clone(),
         }
-    }
-}
-
-/// A round of renewal in progress, of one of the leases that share a grant.
-pub(super) struct RenewalRound {
-    grant: Arc<SharedGrant>,
-    began: Instant,
-}
-
-impl Drop for RenewalRound {
-    fn drop(&mut self) {
-        // Another one may have begun meanwhile.
-        self.grant.round_began.lock().take_if(|began| *began == self.began);
     }
 }
