@@ -197,14 +197,8 @@ impl Round {
     ///
     /// No reply is lost if the future is dropped.
     pub(crate) async fn next(&mut self) -> Option<NodeReply> {
-        poll_fn(|cx| {
-            if let Poll::Ready(reply) = self.poll_replies(cx) {
-                return Poll::Ready(reply);
-            }
-            ready!(self.poll_deadline(cx));
-            Poll::Ready(self.give_up_one())
-        })
-        .await
+        let in_time = self.next_in_time().await;
+        in_time.or_else(|| self.give_up_one())
     }
 
     /// As [`next`](Self::next). But if fewer than a majority have replied by the deadline, the replies are awaited for longer, once:
