@@ -39,6 +39,11 @@ impl Random {
         WaiterId(self.with(RngExt::random))
     }
 
+    /// 128 bits in the digits of a UUID, for what only has to be unlike any other.
+    pub(crate) fn uuid(&self) -> String {
+        format!("{:032x}", self.with(RngExt::random::<u128>))
+    }
+
     /// Any number.
     pub(crate) fn number(&self) -> u64 {
         self.with(RngExt::random)

@@ -42,7 +42,7 @@ pub(super) struct Connected {
 
 /// Connects to a server and logs in.
 pub(super) async fn connect(source: &Source) -> Result<Connected, NodeError> {
-    let (id, credentials) = (SessionId::draw()?, source.login.ask().await?);
+    let (id, credentials) = (SessionId::draw(), source.login.ask().await?);
     let connecting = async {
         let ((mut config, stream), is_other) = (source.dial().await?, CancellationToken::new());
         let options = id.options(config.get_options());

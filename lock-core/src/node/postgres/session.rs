@@ -8,8 +8,9 @@ use tokio_postgres::{Client, Error, Row, SimpleQueryRow, Statement};
 
 use super::classify::node_error;
 use super::schema::{CHECK, FUNCTIONS, GRANTS, LOG_GRANT, MIN_VERSION, SCHEMA};
-use super::settings::{LOCK_TIMEOUT, NO_TIMEOUTS, SessionId, first_row, random_id};
+use super::settings::{LOCK_TIMEOUT, NO_TIMEOUTS, SessionId, first_row};
 use crate::node::{NodeError, Refusal};
+use crate::random::Random;
 
 /// The parameters of a statement.
 type Parameters<'a> = [&'a (dyn ToSql + Sync)];
@@ -49,7 +50,8 @@ impl Session {
             "{NO_TIMEOUTS}; SELECT set_config('locks.commit', {}, false); SET synchronous_commit = off",
             if synchronous { COMMIT } else { "'off'" }
         );
-        let memory_marker = format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", random_id()?);
+        let memory_marker =
+            format!("INSERT INTO locks.run VALUES (true, '{}') ON CONFLICT DO NOTHING", Random::from_system().uuid());
         // In this order. If one fails, so do those behind it, and the first error is the one that says why.
         let ((), (), (), (), (), vote, votes, inspect, write_record, read_fences, look, evict, sweep, ()) = try_join!(
             batch(&settings),

@@ -10,6 +10,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::classify::{node_error, pooled};
 use crate::node::NodeError;
+use crate::random::Random;
 
 /// A connection on which nothing moves for this long, although replies are due, is given up. A disk may take its time.
 pub(super) const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -43,8 +44,8 @@ pub(super) const NO_TIMEOUTS: &str = "SELECT set_config(name, '0', false) FROM p
 pub(super) struct SessionId(pub(super) String);
 
 impl SessionId {
-    pub(super) fn draw() -> Result<Self, NodeError> {
-        Ok(Self(random_id()?))
+    pub(super) fn draw() -> Self {
+        Self(Random::from_system().uuid())
     }
 
     /// The options of the startup packet, after the options of the URL.
@@ -67,12 +68,4 @@ pub(super) async fn first_row(client: &Client, query: &str) -> Result<Option<Sim
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     }))
-}
-
-/// 128 random bits, as a UUID.
-pub(super) fn random_id() -> Result<String, NodeError> {
-    let mut bytes = [0; 16];
-    let drawn = getrandom::fill(&mut bytes);
-    drawn.map_err(|error| NodeError::Unreachable { reason: format!("the system has no randomness: {error}") })?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -187,9 +187,7 @@ impl Session {
     /// Of several clients that do so, one succeeds: each writes the clock, if it is as it was when the client found something missing.
     async fn create_set(&self, paths: &Paths, found: &FoundSet) -> Result<(), Error> {
         self.client.mkdir(paths.set(), &CreateMode::Persistent.with_acls(self.acls)).await?;
-        let random = Random::from_system();
-        let (clock, memory) =
-            (paths.in_set("clock"), paths.memory(&format!("{:016x}{:016x}", random.number(), random.number())));
+        let (clock, memory) = (paths.in_set("clock"), paths.memory(&Random::from_system().uuid()));
         let former: Vec<String> =
             found.names.iter().filter(|name| is_of_a_memory(name)).map(|name| paths.in_set(name)).collect();
         let created: Vec<String> = found.missing().map(|name| paths.in_set(name)).chain([memory]).collect();
