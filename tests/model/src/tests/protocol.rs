@@ -35,7 +35,7 @@ pub(super) const THREE_TICKS: Time = Time { ttl: 2, quarantine: 2, last_tick: 3 
 /// Initial fences that differ, so that the first grants do.
 const SKEWED: Setting = Setting::attempts(2, [0, 1, 2], 4);
 /// A part of [`SKEWED`] with fewer runs, which suffices for mutants: a run that violates a property here is a run there, too.
-const NARROW: Setting = Setting { duplicates: false, held_replies: false, ..SKEWED };
+const NARROW: Setting = Setting { duplicates: false, held_replies: false, prompt: true, ..SKEWED };
 /// Long enough for a node to lose its data, to be quarantined and to grant again.
 const FORGETTING: Setting = Setting::forgetting(2, 1, THREE_TICKS);
 /// Leases that are renewed while a node loses its data.
