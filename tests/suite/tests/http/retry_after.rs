@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::StatusCode;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use lock_axum::{LockLayer, LockManager, distributed_lock};
+use lock_axum::{LockError, LockLayer, LockManager, distributed_lock};
+use lock_support::eventually_async;
 use lock_support::http::{Response, manager, nodes, request};
 use tokio::time::sleep;
 use tower::ServiceExt as _;
@@ -108,4 +110,57 @@ fn a_retry_after_that_the_header_cannot_say_panics_at_construction() {
     for good in [SECOND, SECOND * 3600] {
         drop(LockLayer::new(LockManager::in_memory(), "r").retry_after(good));
     }
+}
+
+/// The status, the type, and the advice of a request to a guarded handler, with the attribute and with the layer.
+async fn answers(locks: &LockManager, apps: [Router; 2]) -> [(u16, String, (Option<u64>, Option<u64>)); 2] {
+    let [attribute, layer] = apps;
+    let answer = async |app: Router| {
+        let response = post(&app, locks).await;
+        (response.status.as_u16(), response.kind(), advice(&response))
+    };
+    [answer(attribute).await, answer(layer).await]
+}
+
+// promise: distinct-errors
+#[tokio::test]
+async fn a_full_queue_is_busy_and_answered_at_once() {
+    #[distributed_lock(resource = "r", wait = "1h", busy_status = 429, retry_after = "7s")]
+    async fn guarded() {}
+    let nodes = nodes();
+    let locks = LockManager::builder().nodes(nodes.clone()).max_waiters(1).connect_lazy().unwrap();
+    let _held = manager(&nodes).lock("r").acquire().await.unwrap();
+    let waiting = tokio::spawn(locks.lock("r").wait(SECOND * 3600).acquire());
+    let full = async || locks.lock("r").wait(Duration::from_millis(1)).acquire().await;
+    eventually_async("it waits", async || matches!(full().await, Err(LockError::QueueFull { .. }))).await;
+    let layer = LockLayer::new(locks.clone(), "r").wait(SECOND * 3600).retry_after(SECOND * 7);
+    let layer = layer.busy_status(StatusCode::TOO_MANY_REQUESTS);
+    let apps =
+        [Router::new().route("/", on_post(guarded)), Router::new().route("/", on_post(async || ()).route_layer(layer))];
+    let busy = (429, "lock-busy".to_owned(), (Some(7), Some(7000)));
+    assert_eq!(answers(&locks, apps).await, [busy.clone(), busy]);
+    waiting.abort();
+}
+
+// promise: distinct-errors
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_granted_too_late_is_503_and_its_handler_does_not_run() {
+    #[distributed_lock(resource = "r", ttl = "100ms", wait = "0s", retry_after = "7s")]
+    async fn guarded() {
+        by_layer().await;
+    }
+    async fn by_layer() {
+        panic!("its lock is of no use");
+    }
+    let nodes = nodes();
+    let locks = LockManager::builder().nodes(nodes.clone()).node_timeout(SECOND).connect().await.unwrap();
+    nodes.iter().for_each(|node| node.set_delay(Duration::from_millis(110)));
+    let layer =
+        LockLayer::new(locks.clone(), "r").ttl(Duration::from_millis(100)).wait(Duration::ZERO).retry_after(SECOND * 7);
+    let apps =
+        [Router::new().route("/", on_post(guarded)), Router::new().route("/", on_post(by_layer).route_layer(layer))];
+    let late = (503, "lock-unavailable".to_owned(), (Some(7), Some(7000)));
+    assert_eq!(answers(&locks, apps).await, [late.clone(), late]);
+    locks.shutdown(SECOND).await;
+    assert!(nodes.iter().all(|node| node.lock_keys().is_empty()), "it is given back");
 }
