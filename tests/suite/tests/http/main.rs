@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has to end")]
 
+mod any_moment;
 mod body_budget;
 mod body_holds;
 mod dashboard;
