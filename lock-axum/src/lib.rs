@@ -145,8 +145,8 @@
 //! | the layer could not read the request body | 400 | `about:blank` | no |
 //! | the request body did not arrive within `body_timeout`, or was the slowest when `max_buffered_bytes` was reached | 408 | `about:blank` | no |
 //! | a claim was refused, and the handler returned the error ([`fence::StaleToken`]) | 409 | `stale-fencing-token` | no |
-//! | a [delegation](guide::delegation) is malformed, expired, for another service, resource or set of masters, or its lock is not the sender's any more | 403 | `lock-delegation-refused` | no |
-//! | no lock manager in the request extensions; invalid lock options; a lock key that holds something else | 500 | `about:blank` | no |
+//! | a [delegation](guide::delegation) is missing, malformed, one of several, expired, only to read, for another service, resource or set of masters, or its lock is not the sender's any more | 403 | `lock-delegation-refused` | no |
+//! | no lock manager in the request extensions; invalid lock options; a lock to write inside of one that reads the same; a lock key that holds something else | 500 | `about:blank` | no |
 //! | a path parameter that the route does not have, or has twice; [`Lease`], [`Leases`], [`FencingToken`] or [`Hold`] on a route without it | 500 | `about:blank` | no |
 //!
 //! The bodies are problem documents (RFC 9457, `application/problem+json`) with `type`, `title`, `status`, `detail`
@@ -190,7 +190,7 @@
 //!
 //! | Name | Level | Meaning |
 //! |---|---|---|
-//! | `lock.not_guarded` | error | [`Lease`], [`Leases`] or [`FencingToken`] was extracted, but nothing guards the route, or `#[distributed_lock]` had not yet acquired its lock. |
+//! | `lock.not_guarded` | error | [`Lease`], [`Leases`] or [`FencingToken`] was extracted, but nothing guards the route, its lock has another one of them, or `#[distributed_lock]` had not yet acquired it. |
 //!
 //! The other events of the target `lock_core`, about masters, renewals and releases, are listed in the documentation of
 //! `lock-core`.

@@ -15,44 +15,63 @@ use crate::{FencingToken, Lease, Leases, LockManager};
 #[derive(Clone, Debug)]
 pub struct LockPending(pub LockManager);
 
-const BEFORE_THE_LOCK: &str = "an extractor of a handler with #[distributed_lock] runs before its lock is acquired";
-
-/// The rejection of the extractors `Lease`, `Leases` and `FencingToken` in a request that runs under no lock: `500 Internal Server
-/// Error`.
+/// The rejection of the extractors `Lease`, `Leases` and `FencingToken` in a request that runs under no lock, or under one that does not
+/// have what is extracted: `500 Internal Server Error`.
 ///
-/// Either nothing guards the route, or `#[distributed_lock]` guards its handler: the extractors of that run before its lock
-/// is acquired. The event `lock.not_guarded` says what to do.
+/// Nothing guards the route; or its layer locks several resources, which have [`Leases`], and one has a [`Lease`] and a [`FencingToken`];
+/// or `#[distributed_lock]` guards its handler: the extractors of that run before its lock is acquired. The event `lock.not_guarded` says
+/// what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("no {wanted} in the request: {}", if *pending { BEFORE_THE_LOCK } else { "no LockLayer guards the route" })]
+#[error("no {wanted} in the request: {why}")]
 pub struct MissingLease {
     wanted: &'static str,
-    /// Whether the lock is acquired after extraction.
-    pending: bool,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+enum Why {
+    #[error("no LockLayer guards the route")]
+    Unguarded,
+    #[error("an extractor of a handler with #[distributed_lock] runs before its lock is acquired")]
+    Pending,
+    #[error("its lock is of one resource: take `Lease`")]
+    IsOfOne,
+    #[error("its locks are of several resources, which have a lease and a token each: take `Leases`")]
+    IsOfSeveral,
+}
+
+impl Why {
+    /// Of a request without what is wanted.
+    fn of(parts: &Parts) -> Self {
+        match &parts.extensions {
+            extensions if extensions.get::<LockPending>().is_some() => Self::Pending,
+            extensions if extensions.get::<Leases>().is_some() => Self::IsOfSeveral,
+            extensions if extensions.get::<Lease>().is_some() => Self::IsOfOne,
+            _ => Self::Unguarded,
+        }
+    }
 }
 
 impl MissingLease {
-    /// If the lock is still to be acquired, this is logged here and not with the response, because there may be none: axum's
-    /// derive, for example, turns the rejection of an optional field into `None`.
+    /// If the route is guarded, this is logged here and not with the response, because there may be none: axum's derive, for example,
+    /// turns the rejection of an optional field into `None`.
     fn new(wanted: &'static str, parts: &Parts) -> Self {
-        let missing = Self { wanted, pending: is_pending(parts) };
-        if missing.pending {
-            log_event!(error: "lock.not_guarded",
+        let missing = Self { wanted, why: Why::of(parts) };
+        match missing.why {
+            Why::Unguarded => {}
+            Why::IsOfOne | Why::IsOfSeveral => log_event!(error: "lock.not_guarded", "{missing}"),
+            Why::Pending => log_event!(error: "lock.not_guarded",
                 "{missing}; take the {wanted} as a parameter of the handler itself, or put a LockLayer around the handler, whose \
                  lease its extractors see; a request that the handler passes on carries the lease if its parameter is the \
-                 Request or Parts itself");
+                 Request or Parts itself"),
         }
         missing
     }
 }
 
-/// Whether the lock of the request's handler is acquired after extraction.
-fn is_pending(parts: &Parts) -> bool {
-    parts.extensions.get::<LockPending>().is_some()
-}
-
 impl IntoResponse for MissingLease {
     fn into_response(self) -> Response {
-        if !self.pending {
+        if self.why == Why::Unguarded {
             log_event!(error: "lock.not_guarded",
                 "{self}; add .route_layer(LockLayer::new(..)), or #[distributed_lock] without `manager`; a function with \
                  `manager` has its lease in Lease::current()");
@@ -73,13 +92,14 @@ macro_rules! extractor {
             }
         }
 
-        /// `None` if nothing guards the route. A lock that is still to be acquired is no reason to run without its lease.
+        /// `None` if nothing guards the route. A lock that is still to be acquired, or that has what another of these extractors takes, is
+        /// no reason to run without its lease.
         impl<S: Sync> OptionalFromRequestParts<S> for $type {
             type Rejection = MissingLease;
 
             async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, MissingLease> {
                 match parts.extensions.get().cloned() {
-                    None if is_pending(parts) => Err(MissingLease::new(stringify!($type), parts)),
+                    None if Why::of(parts) != Why::Unguarded => Err(MissingLease::new(stringify!($type), parts)),
                     found => Ok(found),
                 }
             }

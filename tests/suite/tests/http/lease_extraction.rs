@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use lock_axum::{FencingToken, Lease, LockLayer, LockManager, MissingLease, distributed_lock};
+use lock_axum::{FencingToken, Lease, Leases, LockLayer, LockManager, MissingLease, distributed_lock};
 use lock_support::Events;
 use lock_support::http::{manager, nodes, post, request, serve};
 use tower::ServiceExt as _;
@@ -141,8 +141,8 @@ async fn a_request_that_is_passed_on_carries_the_lease_whatever_its_type_is_call
     async fn forwards_set(Extension(inner): Extension<Router>, request: Rq) -> Response {
         inner.oneshot(request).await.unwrap()
     }
-    let none = async |single: Option<Lease>| single.is_none().to_string();
-    let inner: Router = Router::new().route("/", on_post(resource)).route("/set", on_post(none));
+    let both = async |leases: Option<Leases>| (leases.unwrap().len() == 2).to_string();
+    let inner: Router = Router::new().route("/", on_post(resource)).route("/set", on_post(both));
     let app = Router::new()
         .route("/", on_post(forwards))
         .route("/set", on_post(forwards_set))
@@ -192,4 +192,24 @@ async fn the_log_advises_what_is_missing_and_not_what_is_there() {
     assert!(log.contains("a parameter of the handler itself"), "{log}");
     assert!(log.contains("LockLayer"), "{log}");
     assert!(!log.contains("#[distributed_lock] without"), "{log}");
+}
+
+// promise: fail-closed
+#[tokio::test]
+async fn a_lease_that_the_locks_of_a_route_do_not_have_is_refused_and_the_log_names_the_one_they_have() {
+    let locks = LockManager::in_memory();
+    let one = || LockLayer::new(locks.clone(), "one");
+    let several = || LockLayer::new_all(locks.clone(), ["one", "other"]);
+    for (route, advice) in [
+        (on_post(async |_: Lease| ()).route_layer(several()), "take `Leases`"),
+        (on_post(async |_: FencingToken| ()).route_layer(several()), "take `Leases`"),
+        // Without a token, it would go on as if nothing guarded the route, and claim nothing.
+        (on_post(async |_: Option<FencingToken>| ()).route_layer(several()), "take `Leases`"),
+        (on_post(async |_: Option<Lease>| ()).route_layer(several()), "take `Leases`"),
+        (on_post(async |_: Leases| ()).route_layer(one()), "take `Lease`"),
+        (on_post(async |_: Option<Leases>| ()).route_layer(one()), "take `Lease`"),
+    ] {
+        let log = log_of_refusal(Router::new().route("/", route)).await;
+        assert!(log.contains("lock.not_guarded") && log.contains(advice) && !log.contains("LockLayer::new"), "{log}");
+    }
 }
