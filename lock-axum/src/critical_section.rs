@@ -92,19 +92,22 @@ pub(crate) fn finish_response(
         checked => checked.is_err(),
     };
     guard.note_in(response.extensions_mut());
+    let begins_session = begins_session(to, response.status());
+    let is_not_held = match policy.hold {
+        HoldUntil::Answer => false,
+        HoldUntil::BodyEnd => begins_session,
+        HoldUntil::SessionEnd => begins_session && !guard.is_taken_along(),
+    };
+    if is_not_held && upgrade_not_held.is_first() {
+        lock_core::log_event!(warn: "lock.upgrade_not_held",
+            "a lock is not held for the session after an upgrade (101, or the answer to a CONNECT): hold it until the end of the \
+             session, and not of the body, and let the handler take its Hold along");
+    }
     // The body of an error that reports the loss would end at once, and with it the connection, before the client has the status.
-    if policy.hold != HoldUntil::BodyEnd || is_lost {
-        return Ok(response);
+    if policy.hold == HoldUntil::BodyEnd && !begins_session && !is_lost {
+        return Ok(hold_until_end(response, guard));
     }
-    if begins_session(to, response.status()) {
-        if upgrade_not_held.is_first() {
-            lock_core::log_event!(warn: "lock.upgrade_not_held",
-                "a lock that is held until the end of the body is not held for the session after an upgrade (101, or the \
-                 answer to a CONNECT): hold it for the session instead");
-        }
-        return Ok(response);
-    }
-    Ok(hold_until_end(response, guard))
+    Ok(response)
 }
 
 /// Whether a session follows an answer: after a switch of protocols, or a `CONNECT`, which has none over HTTP/2.

@@ -38,6 +38,9 @@ pub trait Guard: Deref<Target: Held> + Send + Sync + 'static {
     /// Holds it for this guard, too, although an outer guard may end before.
     fn keep_beyond_outer(&mut self);
 
+    /// Whether a session, or another guard that outlives this one, holds it, too.
+    fn is_taken_along(&self) -> bool;
+
     /// Offers to hold it for a session, to an extractor. A set of locks cannot be.
     fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession>;
 }
@@ -83,6 +86,10 @@ impl Guard for LockGuard {
         self.keep_beyond_outer();
     }
 
+    fn is_taken_along(&self) -> bool {
+        self.is_shared()
+    }
+
     fn offer_session(&self, extensions: &mut Extensions, on_lost: OnLost) -> Option<PendingSession> {
         Some(PendingSession::offered_in(extensions, self, on_lost))
     }
@@ -91,6 +98,10 @@ impl Guard for LockGuard {
 impl Guard for SetGuard {
     fn keep_beyond_outer(&mut self) {
         self.keep_beyond_outer();
+    }
+
+    fn is_taken_along(&self) -> bool {
+        false
     }
 
     fn offer_session(&self, _: &mut Extensions, _: OnLost) -> Option<PendingSession> {

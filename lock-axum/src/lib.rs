@@ -178,7 +178,7 @@
 //! | `lock.misconfigured` | error | The lock options of a guarded handler are out of range for its manager. |
 //! | `lock.upgrade` | error | A guarded handler that reads locks the same resource again, to write. |
 //! | `lock.not_a_lock` | error | The key of a lock holds something that is not a lock: another program uses the same name. |
-//! | `lock.upgrade_not_held` | warn | A lock that is held until the end of the body was released at an upgrade (101, or the answer to a `CONNECT`). Once for each layer, and once for all handlers with the attribute. |
+//! | `lock.upgrade_not_held` | warn | A lock that is held until the end of the body, or for a session whose handler did not take its [`Hold`] along, was released at an upgrade (101, or the answer to a `CONNECT`). Once for each layer, and once for all handlers with the attribute. |
 //! | `lock.session_not_begun` | warn | A session did not begin within 10 seconds of the end of its handler. Its lock was released. |
 //! | `lock.session_not_held` | error | A handler with a session runs under a lock that an outer layer or handler adopted. The session ends with the answer. |
 //! | `lock.no_hold` | error | [`Hold`] was extracted, but no layer with `hold_until_session_end` guards the route, or it was extracted before. |

@@ -75,7 +75,7 @@
 //! | the client vanishes silently | nothing, until `max_hold`: send pings, and drop clients that do not answer |
 //! | the client hangs up before the upgrade is complete | axum drops the callback of `on_upgrade`, and the lock is released |
 //! | the session has not begun 10 seconds after its handler ended | the lock is released, with the event `lock.session_not_begun` |
-//! | the handler answers without using its `Hold` | the lock is released with the answer |
+//! | the handler answers without using its `Hold` | the lock is released with the answer; if that is an upgrade, with the event `lock.upgrade_not_held` |
 //! | the task of the session panics or is aborted | its future is dropped, and then the lock is released |
 //! | a shutdown | `shutdown` waits for the session for its grace, then revokes the lease, which cuts the session |
 //!

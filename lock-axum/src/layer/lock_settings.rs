@@ -191,7 +191,7 @@ impl LockLayer {
 
     /// Lets the handler take the lock along into the session that follows its answer, such as a WebSocket, for at
     /// most `max_hold`: the extractor [`Hold`] has it. A handler that does not extract it releases the lock with its
-    /// answer.
+    /// answer, which is logged once for each layer as `lock.upgrade_not_held` if that is an [upgrade](Self#upgrades).
     ///
     /// A session may last longer than any request, so `max_hold` has no default here; otherwise it is the same setting as
     /// [`max_hold`](Self::max_hold). Replaces [`hold_until_body_end`](Self::hold_until_body_end).

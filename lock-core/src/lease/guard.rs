@@ -74,6 +74,13 @@ impl LockGuard {
         Self { lease: self.lease.clone(), registry: self.registry.clone(), is_holder }
     }
 
+    /// Whether the lease is held for more than one guard: for a session, too, that goes on when its handler has ended. Not public API.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.lease.0.holders.load(Ordering::Acquire) > 1
+    }
+
     /// The lease, to pass around.
     ///
     /// # Examples

@@ -7,12 +7,14 @@ use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post as on_post};
 use hyper_util::rt::TokioIo;
-use lock_axum::{LockLayer, distributed_lock};
+use lock_axum::{Hold, LockLayer, distributed_lock};
 use lock_support::http::{is_free, manager, nodes, serve};
 use lock_support::{Events, eventually_async};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tower::ServiceExt as _;
+
+use crate::sessions::HOUR;
 
 /// Changes over to a protocol that repeats what it receives.
 async fn upgrade(mut request: Request) -> Response {
@@ -110,4 +112,29 @@ async fn a_hold_that_an_upgrade_ends_is_logged_once_for_each_layer() {
         assert_eq!(events.named("lock.upgrade_not_held").len(), logged, "{path}");
     }
     assert!(events.named("lock.upgrade_not_held").iter().all(|event| event.level == tracing::Level::WARN));
+}
+
+#[tokio::test]
+async fn a_session_whose_handler_takes_no_hold_along_is_logged_as_not_held() {
+    const SWITCHING: StatusCode = StatusCode::SWITCHING_PROTOCOLS;
+    let events = Events::record();
+    let locks = manager(&nodes());
+    let layer = || LockLayer::new(locks.clone(), "r").hold_until_session_end(HOUR);
+    let outer = LockLayer::new(locks.clone(), "r").max_hold(HOUR);
+    let taken = async |hold: Hold| {
+        tokio::spawn(hold.run(async |_| std::future::pending().await));
+        SWITCHING
+    };
+    for (route, logged) in [
+        (on_post(async || StatusCode::FORBIDDEN).route_layer(layer()), 0),
+        (on_post(async || SWITCHING).route_layer(layer()), 1),
+        (on_post(async |_: Hold| SWITCHING).route_layer(layer()), 2),
+        (on_post(async || SWITCHING).route_layer(layer()).route_layer(outer.clone()), 3),
+        (on_post(taken).route_layer(layer()).route_layer(outer), 3),
+    ] {
+        let app: Router = Router::new().route("/", route);
+        app.oneshot(Request::post("/").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(events.named("lock.upgrade_not_held").len(), logged);
+    }
+    assert_eq!(locks.held().len(), 1, "the last one has its lock");
 }
