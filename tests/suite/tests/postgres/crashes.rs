@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{LockError, LockManager};
 use lock_history::Referee;
-use lock_support::{PostgresServer, all_nodes_vote, eventually_async};
+use lock_support::{PostgresServer, Proxy, all_nodes_vote, eventually_async};
 use tokio::time::{Instant, sleep, timeout};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -19,9 +19,9 @@ const CALLERS: usize = 6;
 const WOKEN: Duration = Duration::from_millis(900);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn processes(servers: &[PostgresServer]) -> Vec<LockManager> {
+async fn processes(urls: &[String]) -> Vec<LockManager> {
     let connect = async |_| {
-        let builder = LockManager::builder().postgres(servers.iter().map(PostgresServer::url));
+        let builder = LockManager::builder().postgres(urls);
         let locks = builder.ttl(TTL).max_ttl(TTL).wait(WAIT).connect_lazy().unwrap();
         // Servers that have just started may take longer than `connect` waits.
         all_nodes_vote(&locks).await;
@@ -89,13 +89,19 @@ const CLIENT: &str = "backend_type = 'client backend' AND pid <> pg_backend_pid(
 
 /// Lets something happen to the servers, again and again, while all callers take turns.
 async fn beside(servers: &mut [PostgresServer], mut fault: impl AsyncFnMut(&mut [PostgresServer], usize)) -> usize {
-    let (processes, holders) = (processes(servers).await, Holders::default());
+    let urls: Vec<_> = servers.iter().map(PostgresServer::url).collect();
+    beside_urls(&urls, async |round| fault(servers, round).await).await
+}
+
+/// The same for servers at these URLs.
+async fn beside_urls(urls: &[String], mut fault: impl AsyncFnMut(usize)) -> usize {
+    let (processes, holders) = (processes(urls).await, Holders::default());
     let callers =
         join_all((0..PROCESSES * CALLERS).map(|caller| take_turns(caller, &processes[caller / CALLERS], &holders)));
     let faults = async {
         all_take_turns(&holders).await;
         for round in 0..4 {
-            fault(servers, round).await;
+            fault(round).await;
             all_take_turns(&holders).await;
         }
         holders.outages.load(Ordering::Relaxed)
@@ -182,4 +188,26 @@ async fn nobody_loses_its_turn_when_all_servers_crash_at_once() {
         }
     })
     .await;
+}
+
+// promise: postgresql, turns, quarantine
+#[tokio::test]
+async fn nobody_loses_its_turn_when_a_standby_is_promoted_behind_the_name_of_the_only_server() {
+    let address = |server: &PostgresServer| format!("127.0.0.1:{}", server.port());
+    let mut primary = PostgresServer::start().await;
+    let name = Proxy::open(address(&primary)).await;
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres", name.port());
+    let outages = beside_urls(&[url], async |round| {
+        let standby = PostgresServer::standby_of(&primary).await;
+        match round % 2 {
+            0 => primary.kill(),
+            // In order: its log ends where that of the standby begins to differ.
+            _ => primary.shut_down().await,
+        }
+        assert_eq!(standby.query("SELECT pg_promote()").await, "t");
+        name.lead_to(address(&standby));
+        primary = standby;
+    })
+    .await;
+    assert!(outages > 0, "each of them sat out a quarantine");
 }
