@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use lock_core::LockError;
+use futures_util::future::join_all;
 use lock_core::inspection::LockVerdict;
 use lock_core::node::OwnerId;
-use lock_support::{RedisCluster, eventually_async, try_succession};
+use lock_core::{LockError, LockManager};
+use lock_support::{RedisCluster, RedisServer, all_nodes_vote, eventually_async, try_succession};
 use tokio::time::{Instant, timeout};
 
 const TTL: Duration = Duration::from_secs(3);
@@ -146,4 +147,26 @@ async fn nobody_gets_an_evicted_lock_from_its_former_holder_beside_the_successor
     let cluster = RedisCluster::start(3).await;
     let builder = || cluster.builder().ttl(TTL).max_ttl(TTL).wait(WAIT);
     try_succession([builder().connect().await.unwrap(), builder().connect().await.unwrap()]).await;
+}
+
+// promise: no-deadlock, forced-release
+#[tokio::test]
+async fn the_lock_of_a_dead_holder_that_clocks_keep_which_were_set_back_can_be_taken() {
+    let ttl = TTL / 3;
+    let servers = join_all((0..3).map(|_| RedisServer::start_with_clock(3600))).await;
+    let connect = async || {
+        let builder = LockManager::builder().redis(servers.iter().map(RedisServer::url)).ttl(ttl).max_ttl(ttl);
+        let locks = builder.node_timeout(ttl / 4).connect().await.unwrap();
+        all_nodes_vote(&locks).await;
+        locks
+    };
+    let (ours, theirs) = (connect().await, connect().await);
+    // As one of a process that died: it is neither renewed nor released.
+    let dead = ours.lock("r").renew(false).acquire().await.unwrap();
+    servers[..2].iter().for_each(|server| server.step_clock(0));
+    let error = theirs.lock("r").wait(ttl * 3).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended { .. }) && !dead.is_valid(), "{error}");
+    let forced = theirs.force_release("r").await.unwrap();
+    let next = theirs.lock("r").acquire().await.unwrap();
+    assert!(dead.token() < forced.token && forced.token < next.token());
 }
