@@ -15,6 +15,7 @@ mod reasons;
 mod refusals;
 mod rules;
 mod shop;
+mod slow;
 mod standby;
 mod tls;
 mod trials;
