@@ -32,6 +32,8 @@ pub(crate) struct Cluster {
     pub(super) published: Notify,
     pub(super) noted: Mutex<NotedRoster>,
     pub(crate) answers: Arc<Answers>,
+    /// Notified when a majority votes again.
+    pub(super) quorum_back: Notify,
     pub(crate) random: Arc<Random>,
     pub(crate) reporter: Arc<Reporter>,
     /// The id under which this manager waits in the queues of the nodes.
@@ -66,6 +68,7 @@ impl Cluster {
             published: Notify::new(),
             noted: Mutex::default(),
             answers: Arc::new(Answers::new()),
+            quorum_back: Notify::new(),
             waiter: random.waiter(),
             random,
             reporter,
@@ -204,6 +207,12 @@ impl Cluster {
             _ => false,
         };
         self.members.iter().filter(|member| votes(member)).count() >= majority(self.size())
+    }
+
+    /// Waits until a majority votes. Unlike [`majority_votes_by`](Self::majority_votes_by), this may be awaited by many: it does
+    /// not wake for every change.
+    pub(crate) async fn quorum_is_back(&self) {
+        wait_until(&self.quorum_back, || self.has_quorum()).await;
     }
 
     /// Waits until a majority votes by this roster, or a newer one.

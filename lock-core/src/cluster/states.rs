@@ -75,6 +75,9 @@ impl Cluster {
         let has_quorum = self.has_quorum();
         self.has_contact.store(has_quorum && !self.is_any_joining(), Ordering::Release);
         self.answers.outage().inspected(has_quorum, self.now());
+        if has_quorum {
+            self.quorum_back.notify_waiters();
+        }
     }
 
     /// Counts the rosters that this client counted by.

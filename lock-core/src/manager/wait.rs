@@ -137,7 +137,7 @@ impl Caller<'_> {
         let answered_at = Instant::now() + OUTAGE_GRACE.saturating_sub(lost_for);
         let quorum_is_back = async {
             sleep(pause).await;
-            cluster.published_until(|| cluster.has_quorum()).await;
+            cluster.quorum_is_back().await;
         };
         tokio::select! {
             biased;
